@@ -1,0 +1,101 @@
+"""Checking whole logs: reader and checker put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dsh_core.contract.checker import Checker
+from dsh_core.contract.findings import Finding, Severity
+from dsh_core.logs.find import LogFile
+from dsh_core.logs.reader import Batch, SessionLog, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsh_core.events import Contract
+
+
+class SessionReport(msgspec.Struct, kw_only=True):
+    """What a check says of one log.
+
+    Attributes:
+        path: The log, as it was named.
+        session_id: The session's id, empty if the log could not be read.
+        format: The log's generation: ``seed``, ``v0`` … ``v4``; empty if it could not be read.
+        contract: The contract it was held to.
+        events: Number of events read.
+        findings: What was found, in the order of the log.
+        error: Why nothing can be said of the log; empty if it could be read.
+        disabled: Owners of rules that failed and were switched off.
+    """
+
+    path: str
+    session_id: str = ""
+    format: str = ""
+    contract: str = ""
+    events: int = 0
+    findings: list[Finding] = []
+    error: str = ""
+    disabled: list[str] = []
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+
+def check_session(
+    path: str,
+    *,
+    contract: Contract | None = None,
+    chosen: frozenset[str] | None = None,
+    final: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> SessionReport:
+    """Check one session log.
+
+    Args:
+        path: The log file, plain or zstd, of any generation; ``-`` for standard input.
+        contract: The contract to hold it to; the one of its generation by default.
+        chosen: Ids of the rules to apply, see `Catalogue.select`; all by default.
+        final: Whether the end of the log is declared: nothing will follow.
+        progress: Called now and then with the number of events read since the last call.
+
+    Returns:
+        The report. A log that cannot be opened or is of an unknown format is reported by its `error`;
+        an empty one too, since nothing can be said of it.
+    """
+    report = SessionReport(path=path, findings=[], disabled=[])
+    try:
+        with LogFile(path).open() as source:
+            log = SessionLog(source, path)
+            checker = Checker(
+                log.header,
+                contract=contract,
+                chosen=chosen,
+                header_row=log.header_row,
+                header_line=log.header_line,
+            )
+            report.session_id = log.header.id
+            report.format = log.header.format
+            report.contract = checker.contract
+            for item in log.read():
+                if isinstance(item, Batch):
+                    report.findings += checker.observe_all(item.events, item.lines)
+                    if progress is not None:
+                        progress(len(item.events))
+                else:
+                    report.findings += checker.observe_fault(item)
+            report.findings += checker.finish(final=final)
+    except UnsupportedFormatError as error:
+        report.error = str(error)
+    except OSError as error:
+        report.error = error.strerror or str(error)
+    else:
+        report.events = checker.events
+        report.disabled = checker.disabled
+        if not report.events and not log.header_row and not report.findings:
+            report.error = "the log is empty"
+    report.findings.sort(key=lambda finding: finding.place)
+    return report

@@ -1,0 +1,100 @@
+"""The catalogue: every rule that the checker knows, and how to choose among them."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from dsh_core.contract import rules as rules_package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dsh_core.contract.rule import Rule, RuleSet
+
+OWNER_PREFIX: Final = "owner:"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A rule with its owner."""
+
+    rule: Rule
+    owner: str
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.rule.id
+
+
+class UnknownRuleError(ValueError):
+    """A pattern names no rule of the catalogue."""
+
+
+class Catalogue:
+    """An immutable collection of rule sets.
+
+    Args:
+        sets: One class per owner.
+
+    Raises:
+        ValueError: Two rules share an id.
+    """
+
+    def __init__(self, sets: Iterable[type[RuleSet]]) -> None:
+        self.sets: Sequence[type[RuleSet]] = tuple(sets)
+        entries: dict[str, Entry] = {}
+        for cls in self.sets:
+            for rule in cls.rules:
+                if rule.id in entries:
+                    message = f"rule id {rule.id!r} is defined twice"
+                    raise ValueError(message)
+                entries[rule.id] = Entry(rule, cls.owner)
+        self.entries: Mapping[str, Entry] = MappingProxyType(dict(sorted(entries.items())))
+
+    def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> frozenset[str]:
+        """Return the ids that patterns choose.
+
+        Args:
+            include: Globs on the rule id, or ``owner:GLOB``; none means all rules.
+            exclude: The same, taken away from what is included.
+
+        Raises:
+            UnknownRuleError: A pattern matches nothing.
+        """
+        chosen = self._match(include) if include else set(self.entries)
+        return frozenset(chosen - self._match(exclude))
+
+    def _match(self, patterns: Sequence[str]) -> set[str]:
+        found: set[str] = set()
+        for pattern in patterns:
+            glob = pattern.removeprefix(OWNER_PREFIX)
+            by_owner = glob != pattern
+            hits = {
+                entry.id
+                for entry in self.entries.values()
+                if fnmatch.fnmatchcase(entry.owner if by_owner else entry.id, glob)
+            }
+            if not hits:
+                owners = ", ".join(sorted({entry.owner for entry in self.entries.values()}))
+                message = (
+                    f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, owners are: {owners}"
+                )
+                raise UnknownRuleError(message)
+            found |= hits
+        return found
+
+
+def _find_sets() -> Iterable[type[RuleSet]]:
+    for info in sorted(pkgutil.iter_modules(rules_package.__path__), key=lambda m: m.name):
+        module = importlib.import_module(f"{rules_package.__name__}.{info.name}")
+        yield module.Rules
+
+
+CATALOGUE: Final = Catalogue(_find_sets())
+"""All rules that ship with this release."""

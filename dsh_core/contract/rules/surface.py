@@ -1,0 +1,288 @@
+"""Rules of the ``log`` about the surface: the messages that the model sees, and their replacement."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
+
+from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
+from dsh_core.events import (
+    AssistantMessage,
+    Contract,
+    DeveloperMessage,
+    SessionEvent,
+    SystemMessage,
+    ToolResult,
+    UserMessage,
+)
+from dsh_core.payloads import ABSENT, Message, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from msgspec import Raw
+
+    from dsh_core.contract.rule import Handler
+    from dsh_core.contract.run import Run
+
+V4 = (Contract.V4,)
+SURFACE: Final = (UserMessage, AssistantMessage, ToolResult, SystemMessage, DeveloperMessage)
+MAX_CITED: Final = 1_000_000
+_ORDINARY: Final = 0
+_SYSTEM: Final = 1
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Rules(RuleSet):
+    """Surface bookkeeping of August and later."""
+
+    owner = "log"
+    rules: ClassVar = (
+        Rule(
+            "surface.marker",
+            "surfaceOp is missing on a message, or present on another event",
+            "Only messages to and from the model carry it.",
+            contracts=LATER,
+        ),
+        Rule(
+            "surface.sources",
+            "cited seqs are empty, repeated, or not earlier than the event",
+            "Cite each source once, and only events already in the log.",
+            contracts=LATER,
+        ),
+        Rule(
+            "surface.replace-range",
+            "a replacement names a span that is not on the surface",
+            "Start and end must be on the surface, in its order.",
+            contracts=LATER,
+        ),
+        Rule(
+            "surface.replace-uncited",
+            "a replacement does not cite everything it replaces",
+            "Cite every replaced event in sourceEventSeqs.",
+            contracts=LATER,
+        ),
+        Rule(
+            "surface.tool-result-replace",
+            "a replacing result does not replace just the result of the same call",
+            "Replace one result by one result, changing its content only.",
+            contracts=LATER,
+        ),
+        Rule(
+            "surface.system-head",
+            "the protected system message is not the first, or is replaced by something else",
+            "Only one system message may replace the one at the head.",
+            contracts=V4,
+        ),
+        Rule(
+            "message.shape",
+            "a message's role, source or ids are missing or contradict each other",
+            "Write messages through the session, which fills them in.",
+            contracts=LATER,
+        ),
+    )
+
+    def __init__(self, run: Run) -> None:
+        """Start with a fresh session."""
+        super().__init__(run)
+        # Seqs on the surface in its order, and beside them what stands there: the system head, a
+        # tool result (a hash of its call), or anything else. Arrays keep a long session small.
+        self._seqs = array("q")
+        self._kinds = array("q")
+        version = run.header.version
+        # July builds wrote messages without marker, id or source.
+        self._strict = run.contract is Contract.V4 or (version is not None and version > 0)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what to call by event type."""
+        return {} if self.run.contract is Contract.SEED else {EVERY: self._any}
+
+    def _any(self, event: SessionEvent, line: int) -> None:
+        if isinstance(event, SURFACE):
+            self._message(event, line)
+        elif event.surface_op is not ABSENT or event.source_event_seqs is not ABSENT:
+            self.run.report(
+                "surface.marker",
+                f"{event.type[:80]} carries surface fields",
+                seq=event.seq,
+                line=line,
+                expected="none on an event that is no message",
+            )
+
+    def _message(self, event: SessionEvent, line: int) -> None:
+        place = {"seq": event.seq, "line": line}
+        if event.surface_op is ABSENT and self._strict:
+            self.run.report("surface.marker", f"{event.type} without surfaceOp", **place)
+        problem = self._shape_problem(event)
+        if problem:
+            self.run.report("message.shape", problem, **place)
+        sources = self._sources(event, place)
+        if self.run.cause is not None:
+            # A repeated message is on the surface already.
+            return
+        kind = _kind(event)
+        if event.appends:
+            if kind == _SYSTEM and self._strict and self._seqs:
+                self._head(place, "a system message is added behind other messages")
+            self._append(event.seq, kind)
+        else:
+            self._replace(event, kind, sources, place)
+
+    def _append(self, seq: int, kind: int) -> None:
+        self._seqs.append(max(seq, -1))
+        self._kinds.append(kind)
+
+    def _head(self, place: dict[str, int], message: str) -> None:
+        self.run.report("surface.system-head", message, **place)
+
+    def _sources(self, event: SessionEvent, place: dict[str, int]) -> set[int] | None:
+        """Judge the cited seqs and return them, None if there are none or they cannot be read."""
+        raw = event.source_event_seqs
+        if raw is ABSENT:
+            return None
+        cited = cited_seqs(raw)
+        problem = ""
+        if cited is None:
+            problem = "sourceEventSeqs is not a list of seqs"
+        elif not cited:
+            if not isinstance(event, AssistantMessage):
+                problem = "sourceEventSeqs is empty"
+        elif len(set(cited)) != len(cited):
+            problem = "sourceEventSeqs repeats a seq"
+        elif max(cited) >= event.seq:
+            problem = f"sourceEventSeqs cites {max(cited)}, which is not earlier"
+        if problem:
+            self.run.report("surface.sources", problem, **place)
+        return None if cited is None else set(cited)
+
+    def _replace(
+        self, event: SessionEvent, kind: int, sources: set[int] | None, place: dict[str, int]
+    ) -> None:
+        span = self._span(event.surface_op)
+        if span is None:
+            self.run.report(
+                "surface.replace-range",
+                "the replaced span is not on the surface",
+                got=bytes(event.surface_op)[:80].decode("utf-8", "replace"),
+                **place,
+            )
+            self._append(event.seq, kind)
+            return
+        start, end = span
+        seqs, kinds = self._seqs[start : end + 1], self._kinds[start : end + 1]
+        uncited = [seq for seq in seqs if sources is None or seq not in sources]
+        if uncited:
+            self.run.report(
+                "surface.replace-uncited",
+                f"replaced but not cited: {', '.join(map(str, uncited[:8]))}",
+                **place,
+            )
+        if isinstance(event, ToolResult) and (len(seqs) != 1 or kinds[0] != kind):
+            self.run.report(
+                "surface.tool-result-replace",
+                f"the result of call {event.data.call_id!r} replaces something else",
+                call_id=event.data.call_id,
+                **place,
+            )
+        if _SYSTEM in kinds and (len(seqs) != 1 or kind != _SYSTEM):
+            self._head(place, "the system message is replaced by something else")
+        elif kind == _SYSTEM and _SYSTEM not in kinds and self._strict:
+            self._head(place, "a system message replaces something else")
+        self._seqs[start : end + 1] = array("q", [max(event.seq, -1)])
+        self._kinds[start : end + 1] = array("q", [kind])
+
+    def _span(self, raw: Raw) -> tuple[int, int] | None:
+        try:
+            op: Any = _decode(raw)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        if not isinstance(op, dict) or op.get("op") != "replace":
+            return None
+        start, end = op.get("startSeq", op.get("start")), op.get("endSeq", op.get("end"))
+        if not isinstance(start, int) or not isinstance(end, int):
+            return None
+        try:
+            first, last = self._seqs.index(start), self._seqs.index(end)
+        except (ValueError, OverflowError):
+            return None
+        return (first, last) if first <= last else None
+
+    def _shape_problem(self, event: SessionEvent) -> str:
+        if isinstance(event, UserMessage):
+            data = event.data
+            return self._problem("user", data.role, data.id, data.source)
+        message: Message | None = event.data.message
+        if message is None:
+            return "the message is missing" if self._strict else ""
+        if isinstance(event, ToolResult):
+            return self._result_problem(event, message)
+        role = {AssistantMessage: "assistant", SystemMessage: "system"}.get(type(event), "developer")
+        problem = self._problem(role, message.role, message.id, message.source)
+        if problem or role != "assistant" or message.source is None:
+            return problem
+        return "" if message.source.kind == "model" else "the source of an answer is not a model"
+
+    def _result_problem(self, event: ToolResult, message: Message) -> str:
+        source = message.source
+        called = message.tool_call_id or event.data.call_id
+        if source is not None and source.call_id and source.call_id != called:
+            return f"the result of call {called!r} has call {source.call_id!r} as its source"
+        if not self._strict:
+            return ""
+        role = "tool" if self.run.contract is Contract.V4 else "user"
+        if source is not None and source.kind != "tool":
+            return "the source of a result is not a tool"
+        if role == "tool" and not message.tool_call_id:
+            return "toolCallId is missing"
+        return self._problem(role, message.role, message.id, source)
+
+    def _problem(self, wanted: str, role: str, id_: str, source: Source | None) -> str:
+        if role and role != wanted:
+            return f"role is {role[:40]!r} instead of {wanted!r}"
+        if not self._strict:
+            return ""
+        if not role:
+            return "role is missing"
+        if not id_:
+            return "id is missing"
+        return "source is missing" if source is None or not source.kind else ""
+
+
+def _kind(event: SessionEvent) -> int:
+    if isinstance(event, SystemMessage):
+        return _SYSTEM
+    if isinstance(event, ToolResult):
+        # Any number but the two above; equal for equal calls.
+        return (hash((event.data.call_id, event.data.turn, event.data.step)) & 0xFFFF_FFFF) + 2
+    return _ORDINARY
+
+
+def cited_seqs(raw: Raw) -> list[int] | None:
+    """Return the seqs that an event cites, ranges spelled out.
+
+    Args:
+        raw: JSON list of seqs and ``[first, last]`` pairs.
+
+    Returns:
+        The seqs in their order, None if the list is of another shape or absurdly long.
+    """
+    try:
+        items = _decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    if not isinstance(items, list):
+        return None
+    found: list[int] = []
+    for item in items:
+        if isinstance(item, int) and not isinstance(item, bool):
+            found.append(item)
+        elif isinstance(item, list) and [type(n) for n in item] == [int, int]:
+            first, last = item
+            if last < first or last - first > MAX_CITED - len(found):
+                return None
+            found.extend(range(first, last + 1))
+        else:
+            return None
+    return found

@@ -1,0 +1,218 @@
+"""Rules of the ``tools`` package: call ids, arguments, codes of failures, repeated failures."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
+
+from dsh_core import codes
+from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.events import Contract, SessionEvent, ToolCall, ToolResult, TurnEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsh_core.contract.rule import Handler
+    from dsh_core.contract.run import Run
+    from dsh_core.contract.timeline import Call
+
+STORM: Final = 3
+"""So many identical failures in one turn are a storm."""
+
+MAX_TRACKED: Final = 1024
+MAX_HELD: Final = 64
+_is_json: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+class Rules(RuleSet):
+    """What can be said of single calls and their results."""
+
+    owner = "tools"
+    rules: ClassVar = (
+        Rule(
+            "tool.call-id-duplicate",
+            "a call reuses the id of a call that waits for its result",
+            "The provider numbers calls per answer: make the ids unique within the step.",
+        ),
+        Rule(
+            "tool.call-id-empty",
+            "a call has an empty id",
+            "The provider or an adapter dropped the id: results cannot be told apart.",
+        ),
+        Rule(
+            "tool.call-unanswered",
+            "a step ends with an unanswered call and the turn completes",
+            "The model's history lacks a result: providers refuse such a request.",
+            contracts=(Contract.SEED, Contract.V0),
+            severity=Severity.ADVICE,
+        ),
+        Rule(
+            "tool.error-uncoded",
+            "a failed result has no code",
+            "Raise a HarnessError with a code, so that tooling need not parse the text.",
+            severity=Severity.ADVICE,
+        ),
+        Rule(
+            "tool.arguments-invalid-json",
+            "the arguments of a call are not JSON",
+            "The model's output was cut or malformed; validation refuses such a call.",
+            severity=Severity.ADVICE,
+        ),
+        Rule(
+            "tool.retry-storm",
+            "the same call fails with the same permanent code three times or more in a turn",
+            "Repeating cannot help: change the call, or stop.",
+            severity=Severity.ADVICE,
+        ),
+    )
+
+    def __init__(self, run: Run) -> None:
+        """Start with a fresh session."""
+        super().__init__(run)
+        self._unanswered: list[list[tuple[str, Call]]] = []
+        self._failures: dict[tuple[str, str, str], list[int]] = {}
+        self._storms: dict[tuple[str, str, str], Finding] = {}
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what to call by event type."""
+        return {
+            "tool/call": self._call,
+            "tool/result": self._result,
+            "step/end": self._step_end,
+            "turn/start": self._turn_start,
+            "turn/end": self._turn_end,
+        }
+
+    def _call(self, event: ToolCall, line: int) -> None:
+        data, timeline = event.data, self.run.timeline
+        call_id, arguments = data.call_id, data.arguments
+        if not call_id:
+            self.run.report(
+                "tool.call-id-empty",
+                f"call of {data.name!r} without an id",
+                seq=event.seq,
+                line=line,
+            )
+        elif call_id in timeline.pending and timeline.is_open(data.turn, data.step):
+            finding = self.run.report(
+                "tool.call-id-duplicate",
+                f"call id {call_id!r} is used again before its result",
+                seq=event.seq,
+                line=line,
+                call_id=call_id,
+            )
+            # The result that is one too many follows from this.
+            self.run.blame(finding, ("twice", call_id))
+        # June's loop and its successors take an empty text as no arguments.
+        if arguments and not _valid_json(arguments):
+            self.run.report(
+                "tool.arguments-invalid-json",
+                f"arguments of {data.name!r} are not JSON",
+                seq=event.seq,
+                line=line,
+                call_id=call_id,
+            )
+
+    def _result(self, event: ToolResult, line: int) -> None:
+        data = event.data
+        if not (data.is_error if data.message is None else data.failed) or not event.appends:
+            return
+        call_id = data.call_id
+        code = data.error.code if data.error is not None else ""
+        if not code:
+            found = codes.classify(None, None, data.text())
+            code = found.code or ""
+            self.run.report(
+                "tool.error-uncoded",
+                f"failed result without a code{f' ({code} by its text)' if code else ''}",
+                seq=event.seq,
+                line=line,
+                call_id=call_id,
+                expected="error.code",
+                got=code,
+            )
+        call = self.run.timeline.pending.get(call_id)
+        if code and call is not None and codes.is_permanent(code):
+            self._count(event, line, call_id, (call.name, call.arguments, code))
+
+    def _count(
+        self, event: SessionEvent, line: int, call_id: str, key: tuple[str, str, str]
+    ) -> None:
+        storm = self._storms.get(key)
+        if storm is not None:
+            storm.fold(event.seq)
+            return
+        seqs = self._failures.setdefault(key, [])
+        seqs.append(event.seq)
+        if len(seqs) >= STORM:
+            finding = self.run.report(
+                "tool.retry-storm",
+                f"the same call of {key[0]!r} failed with {key[2]} {len(seqs)} times in this turn",
+                seq=event.seq,
+                line=line,
+                call_id=call_id,
+            )
+            if finding is not None:
+                finding.count, finding.first_seq = len(seqs), seqs[0]
+                self._storms[key] = finding
+        if len(self._failures) > MAX_TRACKED:
+            del self._failures[next(iter(self._failures))]
+
+    def _step_end(self, event: SessionEvent, _line: int) -> None:
+        timeline = self.run.timeline
+        if timeline.pending and timeline.is_open(event.data.turn, event.data.step):
+            calls = [
+                (call_id, call)
+                for call_id, call in timeline.pending.items()
+                if not self.run.blamed(("answered", call_id))
+            ]
+            if calls and len(self._unanswered) < MAX_HELD:
+                self._unanswered.append(calls)
+
+    def _turn_start(self, _event: SessionEvent, _line: int) -> None:
+        self._unanswered = []
+        self._failures = {}
+        self._storms = {}
+
+    def _turn_end(self, event: TurnEnd, _line: int) -> None:
+        data = event.data
+        if data.turn != self.run.timeline.turn:
+            return
+        held, self._unanswered = self._unanswered, []
+        if data.reason.kind != "completed":
+            return
+        for calls in held:
+            ids = ", ".join(repr(call_id) for call_id, _ in calls[:4])
+            call_id, first = calls[0]
+            finding = self.run.report(
+                "tool.call-unanswered",
+                f"step {first.step} ended without a result for call {ids}",
+                seq=first.seq,
+                line=first.line,
+                turn=first.turn,
+                step=first.step,
+                call_id=call_id,
+                expected="a tool/result",
+                got="none",
+            )
+            if finding is not None:
+                finding.count, finding.last_seq = len(calls), calls[-1][1].seq
+
+
+def _valid_json(text: str) -> bool:
+    try:
+        _is_json(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        # The fast decoder refuses half characters, which JSON allows.
+        try:
+            json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

@@ -1,0 +1,237 @@
+"""From JSON or plain mappings to `SessionEvent`: strict and fast, or lenient and total."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, UNREADABLE, KnownEvent, UnknownEvent
+from dsh_core.faults import Fault
+from dsh_core.payloads import ABSENT, NO_NUMBER, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dsh_core.events import SessionEvent
+
+LEGACY_TYPES: Final[Mapping[str, str]] = {
+    "compact/start": "compaction/start",
+    "compact/summary": "compaction/summary",
+    "compact/end": "compaction/end",
+    "compact/prune": "compaction/prune",
+}
+"""Event types of July builds, by the name they have had since."""
+
+
+class PackedData(Part):
+    """Payload of a packed row: `dt[k-1]` ms lie between member k-1 and member k."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    index: int = 0
+    dt: list[int] = []
+    texts: list[str] = []
+    args: list[str] = []
+    id: str = ""
+    name: str | None = None
+
+
+class PackedRow(Struct, tag_field="type", gc=False):
+    """A run of stream deltas that v0 and v1 store as one row."""
+
+    seq0: int
+    time0: int
+    data: PackedData
+    dt: list[int] = []
+
+
+class TextChunks(PackedRow, tag="text-chunks", gc=False):
+    """Packed text deltas."""
+
+
+class ReasoningChunks(PackedRow, tag="reasoning-chunks", gc=False):
+    """Packed reasoning deltas."""
+
+
+class ToolCallChunks(PackedRow, tag="tool-call-chunks", gc=False):
+    """Packed tool-call argument deltas."""
+
+
+PACKED_ROWS: Final = (TextChunks, ReasoningChunks, ToolCallChunks)
+
+
+class Envelope(Struct, rename="camel", gc=False):
+    """An event of which only the envelope is decoded; `type` may be anything."""
+
+    type: str
+    seq: int
+    time: int
+    data: Raw
+    surface_op: Raw = ABSENT
+    source_event_seqs: Raw = ABSENT
+    ignorable: Raw = ABSENT
+
+
+def strict_decoder(*, packed: bool) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of the fast path.
+
+    Args:
+        packed: Whether packed rows may occur (v0, v1); they decode to `PackedRow`.
+    """
+    types: tuple[type, ...] = tuple(KNOWN_EVENTS.values())
+    if packed:
+        types += PACKED_ROWS
+    union: Any = types[0]
+    for cls in types[1:]:
+        union |= cls
+    return msgspec.json.Decoder(union)
+
+
+def _data_type(cls: type[KnownEvent]) -> Any:  # noqa: ANN401 - a type expression
+    return next(f.type for f in msgspec.structs.fields(cls) if f.name == "data")
+
+
+_DATA_TYPES: Final[Mapping[str, Any]] = {tag: _data_type(cls) for tag, cls in KNOWN_EVENTS.items()}
+_DATA_DECODERS: Final[Mapping[str, Callable[[Raw], Any]]] = {
+    tag: msgspec.json.Decoder(kind).decode for tag, kind in _DATA_TYPES.items() if kind is not Raw
+}
+_OBJECT_START: Final = b"{"
+
+
+def from_envelope(envelope: Envelope) -> SessionEvent | None:
+    """Build the event of an envelope whose payload has the declared shape.
+
+    Returns:
+        The event, or None when its payload is of another shape (use `from_mapping` then).
+    """
+    kind = LEGACY_TYPES.get(envelope.type, envelope.type)
+    cls = KNOWN_EVENTS.get(kind)
+    data: Any = envelope.data
+    if cls is None or kind not in _DATA_DECODERS:
+        if bytes(data[:1] if isinstance(data, bytes) else memoryview(data)[:1]) != _OBJECT_START:
+            return None
+    else:
+        try:
+            data = _DATA_DECODERS[kind](data)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+    rest = {
+        "seq": envelope.seq,
+        "time": envelope.time,
+        "surface_op": envelope.surface_op,
+        "source_event_seqs": envelope.source_event_seqs,
+        "ignorable": envelope.ignorable,
+    }
+    if cls is None:
+        return UnknownEvent(type=kind, data=data, **rest)
+    return cls(data=data, **rest)  # type: ignore[call-arg]
+
+
+def from_mapping(
+    source: Mapping[str, Any], *, line: int = 0, note: str = ""
+) -> tuple[SessionEvent, list[Fault]]:
+    """Build an event from any mapping; total: what is wrong becomes a fault, never an exception.
+
+    Args:
+        source: The event as a mapping of the wire's names, of whatever quality.
+        line: 1-based line for the faults; 0 when the event came from no file.
+        note: Something already known to be wrong with the envelope (a NaN, say).
+
+    Returns:
+        The event, with `UNREADABLE` for a seq or time that cannot be read, and at most one
+        ``envelope.invalid`` fault that names everything wrong with it.
+    """
+    problems = [note] if note else []
+    kind = source.get("type")
+    if not isinstance(kind, str) or not kind:
+        problems.append(_problem("type", "a string", kind))
+        kind = ""
+    kind = LEGACY_TYPES.get(kind, kind)
+    seq = _integer(source, "seq", problems)
+    time = _integer(source, "time", problems)
+    data = source.get("data")
+    if not isinstance(data, dict):
+        problems.append(_problem("data", "an object", data))
+        data = {}
+    rest = {
+        "seq": seq,
+        "time": time,
+        "surface_op": _raw(source, "surfaceOp"),
+        "source_event_seqs": _raw(source, "sourceEventSeqs"),
+        "ignorable": _raw(source, "ignorable"),
+    }
+    cls = KNOWN_EVENTS.get(kind)
+    event: SessionEvent
+    if cls is None:
+        event = UnknownEvent(type=kind, data=to_raw(data), **rest)  # type: ignore[arg-type]
+    else:
+        event = cls(data=_lenient(_DATA_TYPES[kind], data), **rest)  # type: ignore[call-arg]
+    if not problems:
+        return event, []
+    known_seq = seq if seq != UNREADABLE else None
+    return event, [Fault("envelope.invalid", "; ".join(problems), line, known_seq)]
+
+
+def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
+    value = source.get(name)
+    # JavaScript knows one number type: 3.0 is the integer 3.
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_SAFE_INTEGER:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SAFE_INTEGER:
+        return value
+    problems.append(_problem(name, "a non-negative integer", value))
+    return UNREADABLE
+
+
+def _problem(name: str, wanted: str, value: object) -> str:
+    if value is None:
+        return f"{name} is missing"
+    shown = repr(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        shown = "NaN" if math.isnan(value) else "out of range"
+    return f"{name} must be {wanted}, not {shown[:40]}"
+
+
+def to_raw(value: object) -> Raw:
+    """Encode a plain value as raw JSON; what JSON cannot say becomes null."""
+    try:
+        return Raw(msgspec.json.encode(value, enc_hook=_no_json))
+    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError, UnicodeError):
+        return Raw(b"null")
+
+
+def _no_json(_value: object) -> None:
+    return None
+
+
+def _raw(source: Mapping[str, Any], name: str) -> Raw:
+    return to_raw(source[name]) if name in source else ABSENT
+
+
+def _lenient(kind: Any, value: Any) -> Any:  # noqa: ANN401 - type expressions and JSON values
+    """Convert what fits; a field of another shape keeps its default."""
+    if kind is Raw:
+        return to_raw(value)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        if not isinstance(value, dict):
+            raise msgspec.ValidationError
+        found = {}
+        for field in msgspec.structs.fields(kind):
+            if field.encode_name in value:
+                try:
+                    found[field.name] = _lenient(field.type, value[field.encode_name])
+                except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
+                    continue
+        return kind(**found)
+    options = [a for a in getattr(kind, "__args__", ()) if a is not type(None)]
+    if isinstance(value, dict) and len(options) == 1:
+        return _lenient(options[0], value)
+    if kind is str and isinstance(value, dict | list):
+        # Arguments given as an object instead of its JSON text.
+        return bytes(to_raw(value)).decode("utf-8", "replace")
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return msgspec.convert(value, kind)

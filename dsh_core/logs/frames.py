@@ -1,0 +1,213 @@
+"""Bytes of a log file: plain, or zstd as a row of independent frames.
+
+Frames are walked block by block (RFC 8878, 3.1.1), so one call never decompresses more than one block
+(128 KiB), the place of every frame is known, and one broken frame does not hide the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import zstandard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+READ_SIZE: Final = 1 << 16
+MAX_WINDOW: Final = 1 << 26
+"""The largest zstd window that is accepted, in bytes: it is memory that a hostile file can ask for."""
+
+_MAX_HEADER: Final = 18
+_BLOCK_HEADER: Final = 3
+_RLE: Final = 1
+_RESERVED: Final = 3
+_MAX_BLOCK: Final = 1 << 17
+_CHECKSUM: Final = 4
+_MAX_GO_BACK: Final = 1 << 22
+_SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
+
+
+class ByteSource(Protocol):
+    """Anything that reads bytes: a file, a pipe, a socket."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, empty at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadFrame:
+    """A stretch of a zstd file that could not be decompressed.
+
+    Attributes:
+        offset: Where the frame begins, in bytes of the compressed file.
+        reason: What is wrong with it.
+        torn: Whether the file merely ends inside the frame.
+        line: 1-based line at which the loss is, once the lines are counted.
+    """
+
+    offset: int
+    reason: str
+    torn: bool
+    line: int = 0
+
+
+class _Window:
+    """A look-ahead buffer over a byte source that knows its offset and can go back a little."""
+
+    def __init__(self, source: ByteSource, head: bytes) -> None:
+        self._source = source
+        self._buffer = bytearray(head)
+        self._taken = bytearray()
+        self.offset = 0
+
+    def mark(self) -> None:
+        """Remember this place for `go_back`."""
+        self._taken.clear()
+
+    def go_back(self, start: int) -> None:
+        """Return to one byte after the frame that began at `start`, if that is still remembered."""
+        self._buffer[:0] = self._taken
+        self.offset -= len(self._taken)
+        self._taken.clear()
+        if self.offset == start:
+            self.take(1)
+
+    def peek(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            data = self._source.read(max(READ_SIZE, size - len(self._buffer)))
+            if not data:
+                break
+            self._buffer += data
+        return bytes(self._buffer[:size])
+
+    def take(self, size: int) -> bytes:
+        data = self.peek(size)
+        del self._buffer[:size]
+        self.offset += len(data)
+        self._taken += data
+        if len(self._taken) > _MAX_GO_BACK:
+            self._taken.clear()
+        return data
+
+    def skip_to_magic(self) -> bool:
+        """Move to the next frame magic; False at the end of the source."""
+        while True:
+            data = self.peek(READ_SIZE)
+            place = data.find(MAGIC)
+            if place >= 0:
+                self.take(place)
+                return True
+            if len(data) < READ_SIZE:
+                self.take(len(data))
+                return False
+            self.take(len(data) - len(MAGIC) + 1)
+
+
+def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:
+    """Yield the (decompressed) bytes of a log in pieces of bounded size.
+
+    Args:
+        source: Opened for reading bytes; whether it is zstd shows in its first four bytes.
+
+    Yields:
+        Pieces of at most 128 KiB, and a `BadFrame` in place of what cannot be decompressed.
+    """
+    head = b""
+    while len(head) < len(MAGIC):
+        data = source.read(READ_SIZE)
+        if not data:
+            break
+        head += data
+    if not head.startswith(MAGIC):
+        while head:
+            yield head
+            head = source.read(READ_SIZE)
+        return
+    window = _Window(source, head)
+    while window.peek(1):
+        start = window.offset
+        window.mark()
+        try:
+            yield from _frame(window)
+        except _FrameError as error:
+            # A damaged size field may have led past the frames that follow: look for them again.
+            window.go_back(start)
+            more = window.skip_to_magic()
+            yield BadFrame(start, error.reason, error.torn and not more)
+
+
+class _FrameError(Exception):
+    def __init__(self, reason: str, *, torn: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.torn = torn
+
+
+def _frame(window: _Window) -> Iterator[bytes]:
+    head = window.peek(_MAX_HEADER)
+    magic = int.from_bytes(head[:4], "little")
+    if magic in _SKIPPABLE:
+        yield from _skippable(window)
+        return
+    if not head.startswith(MAGIC):
+        if MAGIC.startswith(head):
+            reason = "the file ends inside a frame header"
+            raise _FrameError(reason, torn=True)
+        reason = "no zstd frame begins here"
+        raise _FrameError(reason)
+    try:
+        size = zstandard.frame_header_size(head)
+        checksum = zstandard.get_frame_parameters(head).has_checksum
+    except zstandard.ZstdError as error:
+        torn = len(head) < _MAX_HEADER
+        raise _FrameError(_clean(error), torn=torn) from None
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).decompressobj()
+    try:
+        yield from _feed(window, decompressor, size)
+        last = False
+        while not last:
+            header = window.peek(_BLOCK_HEADER)
+            if len(header) < _BLOCK_HEADER:
+                raise _torn()
+            bits = int.from_bytes(header, "little")
+            last, kind, size = bool(bits & 1), bits >> 1 & 3, bits >> 3
+            if kind == _RESERVED or size > _MAX_BLOCK:
+                reason = "a block header is damaged"
+                raise _FrameError(reason)
+            stored = 1 if kind == _RLE else size
+            yield from _feed(window, decompressor, _BLOCK_HEADER + stored)
+        if checksum:
+            yield from _feed(window, decompressor, _CHECKSUM)
+    except zstandard.ZstdError as error:
+        raise _FrameError(_clean(error)) from None
+
+
+def _feed(
+    window: _Window, decompressor: zstandard.ZstdDecompressionObj, size: int
+) -> Iterator[bytes]:
+    data = window.take(size)
+    output = decompressor.decompress(data)
+    if output:
+        yield output
+    if len(data) < size:
+        raise _torn()
+
+
+def _torn() -> _FrameError:
+    return _FrameError("the file ends inside a frame", torn=True)
+
+
+def _skippable(window: _Window) -> Iterator[bytes]:
+    size = int.from_bytes(window.take(8)[4:], "little")
+    while size > 0:
+        taken = len(window.take(min(size, READ_SIZE)))
+        if not taken:
+            raise _torn()
+        size -= taken
+    yield from ()
+
+
+def _clean(error: Exception) -> str:
+    return str(error).removeprefix("zstd ").removeprefix("decompressor error: ").rstrip(".")

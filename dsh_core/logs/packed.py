@@ -1,0 +1,58 @@
+"""Packed rows of v0 and v1: runs of stream deltas stored as one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from dsh_core.decode import PackedRow, ReasoningChunks, ToolCallChunks
+from dsh_core.events import AssistantChunk
+from dsh_core.faults import Fault
+from dsh_core.payloads import ChunkData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def members(row: PackedRow) -> int:
+    """Return how many events a row stands for."""
+    return len(row.data.args if isinstance(row, ToolCallChunks) else row.data.texts)
+
+
+def check(row: PackedRow, line: int) -> Fault | None:
+    """Say what is malformed about a row, if anything."""
+    count, gaps = members(row), len(row.dt or row.data.dt)
+    if count and gaps == count - 1:
+        return None
+    message = f"packed row with {count} members and {gaps} time steps"
+    return Fault("line.row-malformed", message, line, row.seq0, lost=not count)
+
+
+def expand(row: PackedRow) -> Iterator[AssistantChunk]:
+    """Yield the events a row stands for; missing time steps count as 0 ms."""
+    data = row.data
+    steps = row.dt or data.dt
+    time = row.time0
+    for k in range(members(row)):
+        if 0 < k <= len(steps):
+            time += steps[k - 1]
+        chunk = Raw(_encode(_delta(row, k)))
+        yield AssistantChunk(
+            seq=row.seq0 + k, time=time, data=ChunkData(data.turn, data.step, chunk)
+        )
+
+
+def _delta(row: PackedRow, k: int) -> dict[str, Any]:
+    data = row.data
+    if isinstance(row, ToolCallChunks):
+        delta: dict[str, Any] = {"type": "tool-call-delta", "index": data.index, "id": data.id}
+        if data.name is not None:
+            delta["name"] = data.name
+        delta["argumentsDelta"] = data.args[k]
+        return delta
+    kind = "reasoning-delta" if isinstance(row, ReasoningChunks) else "text-delta"
+    return {"type": kind, "index": data.index, "text": data.texts[k]}

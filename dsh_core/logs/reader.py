@@ -1,0 +1,323 @@
+"""A session log of any generation, read as batches of events and faults.
+
+Three ways of decoding, from fast to thorough; each gives the same events where the faster one works:
+whole batches with the strict decoder, batches whose payloads are decoded one by one (types or shapes
+that the strict decoder does not know), and single lines with every means of `dsh_core.logs.salvage`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dsh_core.decode import Envelope, PackedRow, from_envelope, from_mapping, strict_decoder
+from dsh_core.events import SessionEvent, SessionHeader
+from dsh_core.faults import Fault
+from dsh_core.logs import packed
+from dsh_core.logs.frames import BadFrame, ByteSource, read_blocks
+from dsh_core.logs.lines import MAX_LINE, Lines, Piece, read_lines
+from dsh_core.logs.salvage import BOM, EVENT_START, Salvage, from_head, salvage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+NEWEST_VERSION: Final = 4
+_FILE_NAME: Final = re.compile(r"session(?:\.v(\d+))?\.jsonl(?:\.zstd?)?$")
+_SUFFIX: Final = re.compile(r"\.jsonl(?:\.zstd?)?$")
+_MAX_JOINED: Final = 1000
+_PACKED_VERSIONS: Final = (0, 1)
+
+
+class UnsupportedFormatError(ValueError):
+    """The log is of a generation that this release does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in the order of the log.
+
+    Attributes:
+        events: The events.
+        lines: The 1-based line of each.
+    """
+
+    events: Sequence[SessionEvent]
+    lines: Sequence[int]
+
+
+class SessionLog:
+    """One session log, opened for reading once.
+
+    Args:
+        source: The log's bytes, plain or zstd.
+        name: Path or other name; its last part is the session id of a log without header.
+        max_line: The longest line that is read whole, in bytes.
+
+    Attributes:
+        header: The header row, or one made up from the name.
+        header_line: Line of the header row, 0 if the log has none.
+        header_row: The header row as a plain mapping, None if the log has none.
+
+    Raises:
+        UnsupportedFormatError: The header names a version newer than this release.
+    """
+
+    def __init__(self, source: ByteSource, name: str, max_line: int = MAX_LINE) -> None:
+        self.name = name
+        self._items = read_lines(read_blocks(source), max_line)
+        self._early: list[Batch | Fault] = []
+        self.header_row: dict[str, Any] | None = None
+        self.header_line = 0
+        first = next(self._items, None)
+        self._first = self._read_header(first)
+        self.header = self._make_header()
+        expand = self.header.version in _PACKED_VERSIONS
+        self._strict = strict_decoder(packed=expand)
+        self._decode_lines = self._strict.decode_lines
+        self._expand = expand
+        self._envelopes = msgspec.json.Decoder(Envelope)
+        self._held: list[tuple[bytes, int]] = []
+
+    def _read_header(self, first: Lines | Piece | BadFrame | None) -> Lines | Piece | BadFrame | None:
+        if not isinstance(first, Lines | Piece):
+            return first
+        data, line = first.data, first.first if isinstance(first, Lines) else first.line
+        if data.startswith(BOM):
+            data = data[len(BOM) :]
+        row, _, rest = data.partition(b"\n")
+        if b'"session"' in row[:64]:
+            try:
+                value = msgspec.json.decode(row)
+            except (msgspec.MsgspecError, RecursionError):
+                values = salvage(row, line).values
+                value = values[0] if values else None
+            if isinstance(value, dict) and value.get("type") == "session":
+                self.header_row, self.header_line = value, line
+                line, data = line + 1, rest
+                if not data:
+                    return None
+        if isinstance(first, Piece):
+            return Piece(data, line, first.size, first.end)
+        return Lines(data, line, first.count - (line - first.first))
+
+    def _make_header(self) -> SessionHeader:
+        file = PurePath(self.name)
+        match = _FILE_NAME.search(file.name)
+        # Generations live in a folder named after the session; June logs are named after it.
+        name = (file.parent.name if match else _SUFFIX.sub("", file.name)) or self.name
+        if self.header_row is None:
+            version = int(match[1]) if match and match[1] else None
+            return SessionHeader(id=name, version=version)
+        row = self.header_row
+        version = row.get("version")
+        if isinstance(version, int) and not isinstance(version, bool) and version > NEWEST_VERSION:
+            message = f"format version {version} is newer than this release knows ({NEWEST_VERSION})"
+            raise UnsupportedFormatError(message)
+        known = {}
+        for field in msgspec.structs.fields(SessionHeader):
+            if field.encode_name in row:
+                try:
+                    known[field.name] = msgspec.convert(row[field.encode_name], field.type)
+                except msgspec.ValidationError:
+                    continue
+        known["id"] = known.get("id") or name
+        if not isinstance(known.get("version"), int):
+            known["version"] = int(match[1]) if match and match[1] else 0
+        return SessionHeader(**known)
+
+    def read(self) -> Iterator[Batch | Fault]:
+        """Yield everything the log holds, in its order."""
+        if self._first is not None:
+            yield from self._read_item(self._first)
+        for item in self._items:
+            yield from self._read_item(item)
+        yield from self._flush()
+
+    def __iter__(self) -> Iterator[SessionEvent]:
+        """Yield the events alone, leaving out what is wrong with the log."""
+        for item in self.read():
+            if isinstance(item, Batch):
+                yield from item.events
+
+    def _read_item(self, item: Lines | Piece | BadFrame) -> Iterator[Batch | Fault]:
+        if isinstance(item, Lines):
+            batch = None if self._held else self._read_fast(item)
+            if batch is not None:
+                yield batch
+            else:
+                yield from self._read_slowly(item)
+        elif isinstance(item, Piece):
+            yield from self._read_piece(item)
+        else:
+            yield from self._flush()
+            rule = "line.torn-tail" if item.torn else "line.frame-corrupt"
+            message = f"zstd frame at byte {item.offset}: {item.reason}"
+            yield Fault(rule, message, item.line, lost=True)
+
+    def _read_fast(self, lines: Lines) -> Batch | None:
+        data = lines.data
+        if not data.isascii():
+            try:
+                data.decode("utf-8")
+            except UnicodeDecodeError:
+                return None
+        try:
+            events = self._decode_lines(data)
+        except msgspec.ValidationError:
+            return self._read_mixed(lines)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if len(events) != lines.count:
+            # Blank lines, or several events on a line.
+            return None
+        if self._expand and any(isinstance(event, PackedRow) for event in events):
+            return self._unpack(events, lines.first)
+        return Batch(events, range(lines.first, lines.first + lines.count))
+
+    def _read_mixed(self, lines: Lines) -> Batch | None:
+        if self._expand:
+            return None
+        try:
+            envelopes = self._envelopes.decode_lines(lines.data)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        if len(envelopes) != lines.count:
+            return None
+        events = []
+        for envelope in envelopes:
+            event = from_envelope(envelope)
+            if event is None:
+                return None
+            events.append(event)
+        return Batch(events, range(lines.first, lines.first + lines.count))
+
+    def _unpack(self, rows: Sequence[SessionEvent | PackedRow], first: int) -> Batch | None:
+        events: list[SessionEvent] = []
+        numbers: list[int] = []
+        for line, row in enumerate(rows, first):
+            if isinstance(row, SessionEvent):
+                events.append(row)
+                numbers.append(line)
+                continue
+            if packed.check(row, line) is not None:
+                return None
+            events.extend(packed.expand(row))
+            numbers.extend([line] * packed.members(row))
+        return Batch(events, numbers)
+
+    def _read_slowly(self, lines: Lines) -> Iterator[Batch | Fault]:
+        for line, data in enumerate(lines.data.split(b"\n")[: lines.count], lines.first):
+            yield from self._read_line(data, line)
+
+    def _read_piece(self, piece: Piece) -> Iterator[Batch | Fault]:
+        if piece.size > len(piece.data):
+            yield from self._flush()
+            yield from _salvaged(from_head(piece.data, piece.line, piece.size), piece.line)
+            return
+        if not piece.end:
+            yield from self._read_line(piece.data, piece.line)
+            return
+        event = self._strictly(piece.data)
+        if event is not None:
+            yield from self._flush()
+            yield from self._whole(event, piece.line)
+            return
+        found = salvage(piece.data, piece.line)
+        if not found.values and any(f.rule == "line.not-json" for f in found.faults):
+            yield from self._flush()
+            message = f"the last line is cut after {piece.size} bytes"
+            yield Fault("line.torn-tail", message, piece.line, lost=True)
+            return
+        yield from self._read_line(piece.data, piece.line)
+
+    def _strictly(self, data: bytes) -> SessionEvent | PackedRow | None:
+        """Decode one line by the faster ways, if they are enough."""
+        try:
+            if not data.isascii():
+                data.decode("utf-8")
+            event: SessionEvent | PackedRow = self._strict.decode(data)
+        except msgspec.ValidationError:
+            try:
+                return from_envelope(self._envelopes.decode(data))
+            except (msgspec.MsgspecError, RecursionError):
+                return None
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        return event
+
+    def _read_line(self, data: bytes, line: int) -> Iterator[Batch | Fault]:
+        if line == 1 and data.startswith(BOM):
+            data = data[len(BOM) :]
+        event = self._strictly(data)
+        if event is not None:
+            yield from self._flush()
+            yield from self._whole(event, line)
+            return
+        if self._held:
+            yield from self._continue(data, line)
+            return
+        if not data.strip():
+            return
+        found = salvage(data, line)
+        if found.unterminated and not found.values:
+            self._held = [(data, line)]
+            return
+        yield from _salvaged(found, line)
+
+    def _continue(self, data: bytes, line: int) -> Iterator[Batch | Fault]:
+        """Take a line as part of a string that an earlier line left open, if that makes JSON."""
+        text = data.decode("utf-8", "replace")
+        if EVENT_START.match(text) or len(self._held) >= _MAX_JOINED:
+            yield from self._flush()
+            yield from self._read_line(data, line)
+            return
+        self._held.append((data, line))
+        if sum(len(part) for part, _ in self._held) > MAX_LINE:
+            yield from self._flush()
+            return
+        if b'"' not in data:
+            return
+        first = self._held[0][1]
+        found = salvage(b"\n".join(part for part, _ in self._held), first)
+        if found.values:
+            self._held = []
+            yield from _salvaged(found, first)
+
+    def _flush(self) -> Iterator[Batch | Fault]:
+        """Give up on lines held back for a string that never closed."""
+        held, self._held = self._held, []
+        if held:
+            found = salvage(held[0][0], held[0][1])
+            found.unterminated = False
+            yield from _salvaged(found, held[0][1])
+        for data, line in held[1:]:
+            yield from self._read_line(data, line)
+
+    def _whole(self, event: SessionEvent | PackedRow, line: int) -> Iterator[Batch | Fault]:
+        if isinstance(event, SessionEvent):
+            yield Batch([event], [line])
+            return
+        fault = packed.check(event, line)
+        if fault is not None:
+            yield fault
+        events = list(packed.expand(event))
+        if events:
+            yield Batch(events, [line] * len(events))
+
+
+def _salvaged(found: Salvage, line: int) -> Iterator[Batch | Fault]:
+    yield from found.faults
+    for value in found.values:
+        if value.get("type") in _ROW_TYPES and "seq0" in value:
+            yield Fault("line.row-malformed", "packed row with fields of a wrong kind", line, lost=True)
+            continue
+        event, faults = from_mapping(value, line=line, note=found.note)
+        yield from faults
+        yield Batch([event], [line])
+
+
+_ROW_TYPES: Final = ("text-chunks", "reasoning-chunks", "tool-call-chunks")

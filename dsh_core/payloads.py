@@ -1,0 +1,396 @@
+"""Payloads of session events: partial, typed views of `data`.
+
+Fields nobody reads are skipped by the decoder; content (texts, arguments, streams) stays an undecoded
+`msgspec.Raw` until somebody asks for it. Wire names are camelCase, attribute names snake_case.
+
+A `Raw` keeps the block of input it points into alive: copy it (`Raw.copy()`) before storing it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ABSENT: Final = Raw(b"")
+"""Marks a raw field that the event does not have."""
+
+NO_NUMBER: Final = -1
+"""Stands for a turn or step number that is missing or not an integer."""
+
+
+class Part(Struct, rename="camel", gc=False):
+    """Base of everything inside an event's `data`: partial, immutable by convention."""
+
+
+class Failure(Part):
+    """A model failure, as dsh logs it."""
+
+    message: str = ""
+    code: str = ""
+    status: int | None = None
+    provider_retry_after_ms: float | None = None
+    request_id: str = ""
+
+
+class ErrorInfo(Part):
+    """The structured error of a tool result: class name and stable code."""
+
+    name: str = ""
+    code: str = ""
+
+
+class Source(Part):
+    """Who made a message."""
+
+    kind: str = ""
+    call_id: str = ""
+    provider: str = ""
+    model: str = ""
+
+
+class Block(Part):
+    """One content block; `arguments` and `content` stay raw."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str = ""
+    tool_call_id: str = ""
+    is_error: bool = False
+    arguments: Raw = ABSENT
+    content: Raw = ABSENT
+
+    @property
+    def argument_text(self) -> str | None:
+        """The arguments of a tool call as the model wrote them, None if they are no text."""
+        try:
+            return _decode_text(self.arguments)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+
+
+class Message(Part):
+    """The envelope of a model message."""
+
+    id: str = ""
+    role: str = ""
+    source: Source | None = None
+    content: Raw = ABSENT
+    tool_call_id: str = ""
+    is_error: bool = False
+
+
+class Chunk(Part):
+    """One chunk of a model stream."""
+
+    type: str = ""
+    reason: Raw = ABSENT
+    usage: Raw = ABSENT
+
+
+class FinishReason(Part):
+    """Why a model stream ended (June keeps message and code flat, later generations nest them)."""
+
+    kind: str = ""
+    failure: Failure | None = None
+    message: str = ""
+    code: str = ""
+
+
+class Usage(Part):
+    """Token counts; the input parts are disjoint, reasoning is a part of the output."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class StreamEntry(Part):
+    """One entry of a packed `stream` array; a run of deltas has `time0`, a single chunk `time`."""
+
+    type: str = ""
+    time: int | None = None
+    time0: int | None = None
+    chunk: Chunk | None = None
+
+
+_decode_blocks = msgspec.json.Decoder(list[Block]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_entries = msgspec.json.Decoder(list[StreamEntry]).decode
+
+
+def blocks(content: Raw) -> Sequence[Block]:
+    """Decode message content; content of another shape gives no blocks."""
+    if content is ABSENT:
+        return ()
+    try:
+        return _decode_blocks(content)
+    except (msgspec.MsgspecError, RecursionError):
+        return _blocks_one_by_one(content)
+
+
+def _blocks_one_by_one(content: Raw) -> Sequence[Block]:
+    # One odd block must not hide its neighbours.
+    try:
+        items = _decode_any(content)
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+    found: list[Block] = []
+    for item in items if isinstance(items, list) else ():
+        try:
+            found.append(_decode_blocks(msgspec.json.encode([item]))[0])
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+    return found
+
+
+def stream_entries(stream: Raw) -> Sequence[StreamEntry]:
+    """Decode a packed stream; one of another shape gives no entries."""
+    if stream is ABSENT:
+        return ()
+    try:
+        return _decode_entries(stream)
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+
+
+class TurnStartData(Part):
+    """`turn/start`."""
+
+    turn: int = NO_NUMBER
+
+
+class TurnReason(Part):
+    """Why a turn ended: June keeps message and code flat, later generations nest an `error`."""
+
+    kind: str = ""
+    error: Failure | None = None
+    message: str = ""
+    code: str = ""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure behind reason `error`, of whichever generation."""
+        if self.error is not None:
+            return self.error
+        if self.kind == "error":
+            return Failure(message=self.message, code=self.code)
+        return None
+
+
+class TurnEndData(Part):
+    """`turn/end`."""
+
+    turn: int = NO_NUMBER
+    reason: TurnReason = msgspec.field(default_factory=TurnReason)
+
+
+class StepData(Part):
+    """`step/start`, `step/end`."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+
+
+class ChunkData(Part):
+    """`assistant/chunk`."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    chunk: Raw = ABSENT
+
+
+class AssistantMessageData(Part):
+    """`assistant/message`: content is flat in June, inside `message` later."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    content: Raw = ABSENT
+    message: Message | None = None
+    usage: Raw = ABSENT
+    stream: Raw = ABSENT
+    interrupted: bool = False
+
+    def tool_calls(self) -> Sequence[Block]:
+        """Return the tool-call blocks that this message advertises."""
+        content = self.content if self.message is None else self.message.content
+        return [block for block in blocks(content) if block.type == "tool-call"]
+
+
+class AttemptData(Part):
+    """`assistant/attempt`: a failed or cancelled model attempt."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    stream: Raw = ABSENT
+
+
+class ToolCallData(Part):
+    """`tool/call`; `arguments` is the model's own JSON text."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class ToolResultData(Part):
+    """`tool/result`: flat in June, a wrapped block until v3, a message of role `tool` in v4."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    flat_call_id: str = msgspec.field(default="", name="callId")
+    content: Raw = ABSENT
+    is_error: bool = False
+    error: ErrorInfo | None = None
+    message: Message | None = None
+
+    @property
+    def call_id(self) -> str:
+        """The call that this result answers."""
+        message = self.message
+        if message is None:
+            return self.flat_call_id
+        if message.tool_call_id:
+            return message.tool_call_id
+        if message.source is not None and message.source.call_id:
+            return message.source.call_id
+        return next((b.tool_call_id for b in blocks(message.content)), self.flat_call_id)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the result is flagged as an error."""
+        message = self.message
+        if message is None:
+            return self.is_error
+        if message.is_error or message.tool_call_id:
+            return message.is_error
+        # The flag sits on the wrapped block until v3.
+        return any(b.is_error for b in blocks(message.content) if b.type == "tool-result")
+
+    def text(self, limit: int = 8192) -> str:
+        """Return the result's text, at most `limit` characters of it."""
+        content = self.content if self.message is None else self.message.content
+        parts: list[str] = []
+        room = limit
+        for block in blocks(content):
+            for inner in blocks(block.content) if block.type == "tool-result" else (block,):
+                if inner.type == "text" and room > 0:
+                    parts.append(inner.text[:room])
+                    room -= len(inner.text)
+        return "\n".join(parts)
+
+
+class UserMessageData(Part):
+    """`user/message`: a message whose fields lie flat in `data`."""
+
+    id: str = ""
+    role: str = ""
+    source: Source | None = None
+    content: Raw = ABSENT
+
+
+class StepMessageData(Part):
+    """`system/message`, `developer/message`."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    message: Message | None = None
+
+
+class UsageData(Part):
+    """`usage` (June)."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    usage: Raw = ABSENT
+
+
+class ErrorData(Part):
+    """`error` (June)."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    message: str = ""
+    code: str = ""
+
+
+class ModelConfig(Part):
+    """Which model a request goes to."""
+
+    provider: str = ""
+    model: str = ""
+
+
+class RequestHeaderBody(Part):
+    """The `header` of a `request/header`."""
+
+    config: ModelConfig = msgspec.field(default_factory=ModelConfig)
+
+
+class RequestHeaderData(Part):
+    """`request/header`."""
+
+    header: RequestHeaderBody = msgspec.field(default_factory=RequestHeaderBody)
+    reason: str = ""
+
+
+class RetryData(Part):
+    """`llm/retry`."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    retry: int = NO_NUMBER
+    delay_ms: float = 0.0
+    failure: Failure | None = None
+
+
+class RetryStartedData(Part):
+    """`llm/retry-started`."""
+
+    turn: int = NO_NUMBER
+    step: int = NO_NUMBER
+    retry: int = NO_NUMBER
+
+
+class EndSeedData(Part):
+    """`session/end-seed`."""
+
+    inherited: bool = False
+
+
+class InsertedMessage(Part):
+    """A queued message of which only the id matters here."""
+
+    id: str = ""
+
+
+class InboxData(Part):
+    """`agent/inbox/spliced`."""
+
+    target: str = ""
+    start: int = 0
+    removed_count: int = 0
+    inserted: list[InsertedMessage] = []
+    outcome: str = ""
+
+
+class CatalogData(Part):
+    """`subagent/catalog`."""
+
+    child_id: str = ""
+
+
+class PresetData(Part):
+    """`agent-preset/selected`."""
+
+    agent_preset: str = ""
