@@ -1,0 +1,24 @@
+"""The contract of DeepSeek Harness sessions: events, logs, rules, error codes."""
+
+from dsh_core.check import SessionReport, check_session
+from dsh_core.contract.checker import Checker
+from dsh_core.contract.findings import Finding, Severity
+from dsh_core.errors import HarnessError, InvariantError, LlmError, ToolArgsError
+from dsh_core.events import Contract, SessionEvent, SessionHeader
+from dsh_core.logs.reader import SessionLog
+
+__all__ = [
+    "Checker",
+    "Contract",
+    "Finding",
+    "HarnessError",
+    "InvariantError",
+    "LlmError",
+    "SessionEvent",
+    "SessionHeader",
+    "SessionLog",
+    "SessionReport",
+    "Severity",
+    "ToolArgsError",
+    "check_session",
+]

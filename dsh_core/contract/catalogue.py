@@ -82,9 +82,7 @@ class Catalogue:
             }
             if not hits:
                 owners = ", ".join(sorted({entry.owner for entry in self.entries.values()}))
-                message = (
-                    f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, owners are: {owners}"
-                )
+                message = f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, owners are: {owners}"
                 raise UnknownRuleError(message)
             found |= hits
         return found

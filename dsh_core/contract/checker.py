@@ -258,5 +258,3 @@ def _rule_set(traceback: TracebackType | None) -> RuleSet | None:
             return owner
         traceback = traceback.tb_next
     return None
-
-

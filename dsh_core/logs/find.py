@@ -41,7 +41,7 @@ class LogFile:
         """
         if self.path == STDIN:
             return sys.stdin.buffer
-        return Path(self.path).open("rb")  # noqa: SIM115 - the caller closes it
+        return Path(self.path).open("rb")
 
 
 def default_home(environ: Mapping[str, str]) -> Path:

@@ -82,12 +82,13 @@ class SessionLog:
         self._envelopes = msgspec.json.Decoder(Envelope)
         self._held: list[tuple[bytes, int]] = []
 
-    def _read_header(self, first: Lines | Piece | BadFrame | None) -> Lines | Piece | BadFrame | None:
+    def _read_header(
+        self, first: Lines | Piece | BadFrame | None
+    ) -> Lines | Piece | BadFrame | None:
         if not isinstance(first, Lines | Piece):
             return first
         data, line = first.data, first.first if isinstance(first, Lines) else first.line
-        if data.startswith(BOM):
-            data = data[len(BOM) :]
+        data = data.removeprefix(BOM)
         row, _, rest = data.partition(b"\n")
         if b'"session"' in row[:64]:
             try:
@@ -115,7 +116,9 @@ class SessionLog:
         row = self.header_row
         version = row.get("version")
         if isinstance(version, int) and not isinstance(version, bool) and version > NEWEST_VERSION:
-            message = f"format version {version} is newer than this release knows ({NEWEST_VERSION})"
+            message = (
+                f"format version {version} is newer than this release knows ({NEWEST_VERSION})"
+            )
             raise UnsupportedFormatError(message)
         known = {}
         for field in msgspec.structs.fields(SessionHeader):
@@ -313,7 +316,9 @@ def _salvaged(found: Salvage, line: int) -> Iterator[Batch | Fault]:
     yield from found.faults
     for value in found.values:
         if value.get("type") in _ROW_TYPES and "seq0" in value:
-            yield Fault("line.row-malformed", "packed row with fields of a wrong kind", line, lost=True)
+            yield Fault(
+                "line.row-malformed", "packed row with fields of a wrong kind", line, lost=True
+            )
             continue
         event, faults = from_mapping(value, line=line, note=found.note)
         yield from faults

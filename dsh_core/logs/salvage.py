@@ -126,7 +126,9 @@ def _second_try(
         again = EVENT_START.search(text, place + 1)
         if again and found.values == [] and not found.unterminated:
             found.faults.append(
-                Fault("line.welded", "an event was cut and the next one welded to it", line, lost=True)
+                Fault(
+                    "line.welded", "an event was cut and the next one welded to it", line, lost=True
+                )
             )
             return _resume(loose, text, again.start(), line)
         return None, place, _not_json(text[place:], reason, line)
@@ -186,7 +188,9 @@ def from_head(data: bytes, line: int, size: int) -> Salvage:
     """
     found = Salvage()
     text = data.decode("utf-8", "replace")
-    fault = _from_head(text, line, found, "line.too-long", f"{size} bytes long, only its head was read")
+    fault = _from_head(
+        text, line, found, "line.too-long", f"{size} bytes long, only its head was read"
+    )
     found.faults.append(fault)
     return found
 

@@ -204,7 +204,9 @@ def header_problems(
             problems.append("version must be 4")
         extra = set(row) - set(required) - _OPTIONAL - {"type", "version"}
         problems += [f"unknown key {name[:40]!r}" for name in sorted(extra)[:4]]
-    problems += [f"{name} is retired" for name in _RETIRED if name in row and contract is Contract.V0]
+    problems += [
+        f"{name} is retired" for name in _RETIRED if name in row and contract is Contract.V0
+    ]
     return problems
 
 

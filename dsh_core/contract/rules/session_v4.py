@@ -106,7 +106,9 @@ class Rules(RuleSet):
                     call_id=block.id,
                 )
             elif len(self._calls) < MAX_ADVERTISED:
-                self._calls[block.id] = _Advertised(event.seq, line, block.name, block.argument_text)
+                self._calls[block.id] = _Advertised(
+                    event.seq, line, block.name, block.argument_text
+                )
 
     def _call(self, event: ToolCall, line: int) -> None:
         data = event.data

@@ -218,7 +218,9 @@ class Rules(RuleSet):
             return "the message is missing" if self._strict else ""
         if isinstance(event, ToolResult):
             return self._result_problem(event, message)
-        role = {AssistantMessage: "assistant", SystemMessage: "system"}.get(type(event), "developer")
+        role = {AssistantMessage: "assistant", SystemMessage: "system"}.get(
+            type(event), "developer"
+        )
         problem = self._problem(role, message.role, message.id, message.source)
         if problem or role != "assistant" or message.source is None:
             return problem

@@ -1,0 +1,154 @@
+"""Failures of every kind and generation, in one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from dsh_core.codes import Classification, classify
+from dsh_core.events import (
+    AssistantAttempt,
+    AssistantChunk,
+    ToolResult,
+    TurnEnd,
+)
+from dsh_core.payloads import ABSENT, Chunk, Failure, FinishReason, Usage, stream_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from msgspec import Raw
+
+    from dsh_core.events import SessionEvent
+    from dsh_core.payloads import StreamEntry
+
+_decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
+_decode_finish: Final = msgspec.json.Decoder(FinishReason).decode
+_decode_usage: Final = msgspec.json.Decoder(Usage).decode
+
+INTERRUPTED: Final = "EINTR"
+"""Nearest errno of a turn that crash repair closed."""
+
+BLOCKED: Final = "EPERM"
+"""Nearest errno of a turn that a hook blocked."""
+
+
+class Part(StrEnum):
+    """What failed."""
+
+    TOOL = "tool"
+    ATTEMPT = "attempt"
+    TURN = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFailure:
+    """A failure that an event reports.
+
+    Attributes:
+        part: What failed.
+        classification: Code, name, family, route.
+        text: What the failure says; it may hold content.
+        retry_after_ms: How long the provider asks to wait, if it does.
+    """
+
+    part: Part
+    classification: Classification
+    text: str
+    retry_after_ms: float | None = None
+
+
+def failure_of(event: SessionEvent) -> SessionFailure | None:
+    """Return the failure that an event reports, None if it reports none.
+
+    Args:
+        event: Any event.
+    """
+    if isinstance(event, ToolResult):
+        return _of_result(event) if event.data.failed and event.appends else None
+    if isinstance(event, AssistantChunk):
+        chunk = chunk_of(event.data.chunk)
+        reason = finish_of(chunk) if chunk is not None else None
+        return _of_finish(reason)
+    if isinstance(event, AssistantAttempt):
+        return _of_finish(finish_in(stream_entries(event.data.stream)))
+    if isinstance(event, TurnEnd):
+        return _of_turn(event)
+    return None
+
+
+def _of_result(event: ToolResult) -> SessionFailure:
+    error = event.data.error
+    text = event.data.text()
+    code, name = (error.code or None, error.name or None) if error is not None else (None, None)
+    return SessionFailure(Part.TOOL, classify(code, name, text), text)
+
+
+def _of_finish(reason: FinishReason | None) -> SessionFailure | None:
+    if reason is None or reason.kind not in ("error", "aborted"):
+        return None
+    failure = reason.failure or Failure(message=reason.message, code=reason.code)
+    code = failure.code or ("ABORTED" if reason.kind == "aborted" else None)
+    return _of_model(Part.ATTEMPT, failure, code)
+
+
+def _of_turn(event: TurnEnd) -> SessionFailure | None:
+    reason = event.data.reason
+    failure = reason.failure
+    if failure is not None:
+        return _of_model(Part.TURN, failure, failure.code or None)
+    code = {"interrupted": INTERRUPTED, "blocked": BLOCKED}.get(reason.kind)
+    if code is None:
+        return None
+    found = classify(None, None, f"Error: {code}: {reason.kind}, turn")
+    return SessionFailure(Part.TURN, found, reason.kind)
+
+
+def _of_model(part: Part, failure: Failure, code: str | None) -> SessionFailure:
+    return SessionFailure(
+        part,
+        classify(code, None, failure.message),
+        failure.message,
+        failure.provider_retry_after_ms,
+    )
+
+
+def chunk_of(raw: Raw) -> Chunk | None:
+    """Decode a stream chunk, None if it is of another shape."""
+    if raw is ABSENT:
+        return None
+    try:
+        return _decode_chunk(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def finish_of(chunk: Chunk) -> FinishReason | None:
+    """Return why a stream ended, None if the chunk does not end it."""
+    if chunk.type != "finish" or chunk.reason is ABSENT:
+        return None
+    try:
+        return _decode_finish(chunk.reason)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def finish_in(entries: Sequence[StreamEntry]) -> FinishReason | None:
+    """Return why a packed stream ended, None if it has no end."""
+    for entry in reversed(entries):
+        if entry.chunk is not None and entry.chunk.type == "finish":
+            return finish_of(entry.chunk)
+    return None
+
+
+def usage_of(raw: Raw) -> Usage | None:
+    """Decode token counts, None if there are none."""
+    if raw is ABSENT:
+        return None
+    try:
+        return _decode_usage(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

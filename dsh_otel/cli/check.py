@@ -1,0 +1,127 @@
+"""``dsh-otel check``: whether session logs keep their contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from dsh_otel.cli.choices import ContractChoice, FailOn, OutputFormat
+from dsh_otel.cli.complete import complete_patterns
+from dsh_otel.cli.exits import exit_code_lines
+from dsh_otel.cli.quiet import Quiet, is_quiet
+
+MAX_FINDINGS: Final = 1000
+"""Findings of one session that formats for people show unless told otherwise."""
+
+EPILOG: Final = f"""
+\b
+Severities, worst first:
+  violation  the contract is broken
+  damage     bytes or lines cannot be read; what follows them is read
+  advice     legal, but people get hurt
+--fail-on SEVERITY counts that severity and all above it; never counts none.
+
+\b
+Examples:
+  dsh-otel check                                 all sessions of the DSH home
+  dsh-otel check session.jsonl --rules 'turn.*'  one log, some rules
+  dsh-otel check --json runs/ | jq .totals       for programs
+
+{exit_code_lines()}
+"""
+
+
+def check(
+    context: typer.Context,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH", hidden=True),
+    ] = None,
+    contract: Annotated[
+        ContractChoice,
+        typer.Option(help="Contract to hold the logs to; auto: that of each log's generation."),
+    ] = ContractChoice.AUTO,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Apply these rules only: a glob on the id, or owner:NAME. Repeatable.",
+            autocompletion=complete_patterns,
+            show_default=False,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Leave these rules out. Repeatable.",
+            autocompletion=complete_patterns,
+            show_default=False,
+        ),
+    ] = None,
+    final: Annotated[
+        bool,
+        typer.Option("--final", help="The logs are over: a turn that is still open is a finding."),
+    ] = False,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Least severity with which a finding fails the check.")
+    ] = FailOn.VIOLATION,
+    output_format: Annotated[
+        OutputFormat | None,
+        typer.Option("--format", help="How to write; text by default.", show_default=False),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False),
+    ] = None,
+    max_findings: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Most findings of a session in text and github; 0 for all."
+        ),
+    ] = MAX_FINDINGS,
+    quiet: Quiet = False,
+) -> None:
+    """Check whether session logs keep their contract.
+
+    PATH is a log, a folder with logs, a DSH home or a glob; - is standard input. Without any, the
+    DSH home is checked: $DSH_HOME, else ~/.dsh.
+
+    Reads logs of every dsh generation, plain or zstd, damaged ones too, and says for each finding
+    where it is, which rule it breaks, and how many events it stands for.
+    """
+    from dsh_core.events import Contract
+    from dsh_otel.cli import checking
+    from dsh_otel.cli.formats import make_writer
+    from dsh_otel.cli.formats.writer import Settings
+    from dsh_otel.cli.output import is_terminal, opened, wants_colour
+
+    if json and output_format not in {None, OutputFormat.JSON}:
+        raise typer.BadParameter(f"--json and --format {output_format} exclude each other")
+    chosen = OutputFormat.JSON if json else output_format or OutputFormat.TEXT
+    quiet = is_quiet(context, quiet=quiet)
+    entries = checking.choose_rules(rules or (), exclude or ())
+    logs = checking.choose_logs(paths or (), output)
+    work = checking.Check(
+        logs=logs,
+        rules=frozenset(entry.id for entry in entries),
+        contract=None if contract is ContractChoice.AUTO else Contract(contract),
+        final=final,
+        quiet=quiet,
+    )
+    with opened(output, exact=chosen is not OutputFormat.TEXT) as out:
+        settings = Settings(
+            rules=entries,
+            fail_on=fail_on,
+            max_findings=max_findings,
+            summary=not quiet,
+            colour=output is None and wants_colour(out),
+            hint=output is None and is_terminal(out),
+        )
+        totals = work.run(make_writer(chosen, out, settings), out)
+    if not quiet:
+        checking.close(totals, chosen, output)
+    raise typer.Exit(totals.verdict(fail_on))

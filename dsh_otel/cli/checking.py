@@ -1,0 +1,157 @@
+"""The work behind ``dsh-otel check``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsh_core.check import SessionReport, check_session
+from dsh_core.contract.catalogue import CATALOGUE, Entry, UnknownRuleError
+from dsh_core.contract.findings import Severity
+from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, find_logs
+from dsh_otel.cli.choices import OutputFormat
+from dsh_otel.cli.exits import CannotTellError, debugging, say
+from dsh_otel.cli.formats.words import counted, overview, severities
+from dsh_otel.cli.output import console, is_terminal
+from dsh_otel.cli.progress import CheckProgress
+from dsh_otel.cli.totals import Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TextIO
+
+    from dsh_core.events import Contract
+    from dsh_otel.cli.formats.writer import Writer
+
+
+def choose_rules(include: Sequence[str], exclude: Sequence[str]) -> list[Entry]:
+    """Return the rules that patterns choose.
+
+    Args:
+        include: Patterns of the rules to apply; none means all.
+        exclude: Patterns of those to leave out.
+
+    Raises:
+        CannotTellError: A pattern matches no rule, or no rule is left.
+    """
+    try:
+        chosen = CATALOGUE.select(include, exclude)
+    except UnknownRuleError as error:
+        raise CannotTellError(str(error)) from error
+    if not chosen:
+        raise CannotTellError("--rules and --exclude leave no rule to apply")
+    return [CATALOGUE.entries[id_] for id_ in sorted(chosen)]
+
+
+def choose_logs(places: Sequence[str], output: Path | None) -> list[LogFile]:
+    """Return the logs to check.
+
+    Args:
+        places: What the user named; none means the DSH home.
+        output: The file that will be written.
+
+    Raises:
+        CannotTellError: There is no log, or one of them would be overwritten.
+    """
+    try:
+        logs = find_logs(places or [str(default_home(os.environ))])
+    except NoLogError as error:
+        hint = "" if places else "; name a log or a folder, or set DSH_HOME"
+        raise CannotTellError(f"{error}{hint}") from error
+    if output is not None and output.exists():
+        for log in logs:
+            if log.path != STDIN and Path(log.path).samefile(output):
+                raise CannotTellError(f"{output} is one of the logs to check; write elsewhere")
+    return logs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A check of several logs.
+
+    Attributes:
+        logs: What to check.
+        rules: Ids of the rules to apply.
+        contract: The contract to hold the logs to; None for that of each log's generation.
+        final: Whether the logs are over.
+        quiet: Whether to show no progress.
+    """
+
+    logs: Sequence[LogFile]
+    rules: frozenset[str]
+    contract: Contract | None
+    final: bool
+    quiet: bool
+
+    def run(self, writer: Writer, out: TextIO) -> Totals:
+        """Check all logs, and write each one's findings as soon as they are known.
+
+        Args:
+            writer: What to write with.
+            out: The stream it writes to.
+        """
+        totals = Totals()
+        with self._progress(out) as progress:
+            writer.begin()
+            out.flush()
+            for log in self.logs:
+                report = self._check(log.path, progress)
+                totals.add(report)
+                with progress.hidden():
+                    writer.session(report)
+                    out.flush()
+                    if report.disabled:
+                        say(_incomplete(report))
+                progress.checked()
+            writer.end(totals)
+        return totals
+
+    def _progress(self, out: TextIO) -> CheckProgress:
+        visible = not self.quiet and is_terminal(sys.stderr)
+        return CheckProgress(console(sys.stderr, colour=True) if visible else None, len(self.logs))
+
+    def _check(self, path: str, progress: CheckProgress) -> SessionReport:
+        try:
+            report = check_session(
+                path,
+                contract=self.contract,
+                chosen=self.rules,
+                final=self.final,
+                progress=progress.read,
+            )
+        except Exception as error:
+            if debugging():
+                raise
+            # One log that trips over an error of ours must not hide what the others hold.
+            reason = f"internal error: {type(error).__name__}: {error}"
+            return SessionReport(path=path, error=reason)
+        if not report.events and not report.error and report.count(Severity.DAMAGE):
+            report.error = "no event can be read"
+        return report
+
+
+def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
+    """Tell people what they do not see in the data: the sum, and why there is no verdict.
+
+    Args:
+        totals: What the check came to.
+        written: The format of the data.
+        output: The file that holds the data.
+    """
+    if output is not None:
+        say(f"{overview(totals)}: {severities(totals)}; written to {output}")
+    elif totals.unreadable and written not in {OutputFormat.TEXT, OutputFormat.GITHUB}:
+        say(f"{counted(totals.unreadable, 'log')} of {totals.sessions:,} cannot be read")
+    if not totals.events and not totals.unreadable:
+        say("the logs hold no events yet: nothing can be said of them")
+
+
+def _incomplete(report: SessionReport) -> str:
+    owners = ", ".join(report.disabled)
+    return (
+        f"{report.path}: the rules of {owners} failed and were switched off for this log. "
+        "Please report it."
+    )

@@ -1,0 +1,133 @@
+"""Exit codes: the part of the command line that scripts and gates rely on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, TextIO
+
+import typer
+
+from dsh_otel.cli.plain import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEBUG: Final = "DSH_OTEL_DEBUG"
+"""Set to anything but ``0``, this environment variable shows where an internal error comes from."""
+
+
+class ExitCode(IntEnum):
+    """How a command ended.
+
+    Attributes:
+        meaning: What the code says, in one clause.
+    """
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> ExitCode:
+        """Give the number its meaning."""
+        code = int.__new__(cls, value)
+        code._value_ = value
+        code.meaning = meaning
+        return code
+
+    OK = 0, "all is well"
+    FAILED = 1, "a finding that counts: see --fail-on of the command"
+    CANNOT_TELL = 2, "cannot tell: nothing to read, unreadable or empty input, wrong usage"
+    INTERNAL = 70, "an error of dsh-otel itself"
+    INTERRUPTED = 130, "interrupted by Ctrl-C"
+    PIPE_CLOSED = 141, "whoever read the output stopped before its end, as head does"
+
+
+class CannotTellError(Exception):
+    """A command cannot do what it was asked for; the message says why."""
+
+
+def exit_code_lines() -> str:
+    """Return the exit codes as the help shows them; the mark keeps it from joining the lines."""
+    lines = (f"{code.value:>5}  {code.meaning}" for code in ExitCode)
+    return "\b\nExit codes:\n" + "\n".join(lines)
+
+
+def say(message: str) -> None:
+    """Print a line for people on standard error."""
+    typer.echo(f"dsh-otel: {printable(message)}", err=True)
+
+
+@contextmanager
+def mapped_errors() -> Iterator[None]:
+    """End the command with the exit code that an error stands for.
+
+    Raises:
+        typer.Exit: Instead of the errors that have an exit code of their own.
+    """
+    try:
+        yield
+    except CannotTellError as error:
+        say(str(error))
+        raise typer.Exit(ExitCode.CANNOT_TELL) from error
+    except BrokenPipeError as error:
+        silence(sys.stdout)
+        raise typer.Exit(ExitCode.PIPE_CLOSED) from error
+    except OSError as error:
+        say(describe(error))
+        raise typer.Exit(ExitCode.CANNOT_TELL) from error
+
+
+def report_internal_error(error: Exception) -> ExitCode:
+    """Tell of an error that should not have happened, and return the exit code for it."""
+    if debugging():
+        sys.excepthook(type(error), error, error.__traceback__)
+    else:
+        say(
+            f"internal error: {type(error).__name__}: {error}. Please report it, "
+            f"with what {DEBUG}=1 shows."
+        )
+    return ExitCode.INTERNAL
+
+
+def debugging() -> bool:
+    """Tell whether tracebacks of internal errors are wanted."""
+    return os.environ.get(DEBUG, "0") not in {"", "0"}
+
+
+def describe(error: OSError) -> str:
+    """Say in one clause what the operating system refused."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+def flush_stdout() -> ExitCode:
+    """Write what is still buffered.
+
+    Python would do so after the last line of the program, where nothing can be caught any more.
+
+    Returns:
+        `ExitCode.OK` if it was written.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+        return ExitCode.PIPE_CLOSED
+    except OSError as error:
+        silence(sys.stdout)
+        say(f"standard output: {describe(error)}")
+        return ExitCode.CANNOT_TELL
+    return ExitCode.OK
+
+
+def silence(stream: TextIO) -> None:
+    """Lead a stream that nobody can write to any more into nothing."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)

@@ -1,0 +1,60 @@
+"""Findings in words, as all formats for people say them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsh_core.contract.findings import Severity
+from dsh_otel.cli.plain import printable
+
+if TYPE_CHECKING:
+    from dsh_core.contract.findings import Finding
+    from dsh_otel.cli.totals import Totals
+
+
+def place(path: str, finding: Finding) -> str:
+    """Return path and line in the form that editors and compilers use."""
+    where = printable(path)
+    return where if finding.line is None else f"{where}:{finding.line}"
+
+
+def repeats(finding: Finding) -> str:
+    """Return how many events a finding stands for, empty if it is one: `` (×12, seq 5–7)``."""
+    if finding.count == 1:
+        return ""
+    return f" (×{finding.count}{_range(finding)})"
+
+
+def _range(finding: Finding) -> str:
+    first, last = finding.first_seq, finding.last_seq
+    if first is None and last is None:
+        return ""
+    if first is None or last is None or first == last:
+        return f", seq {last if first is None else first}"
+    return f", seq {first}–{last}"  # noqa: RUF001 - a range is written with this dash
+
+
+def told(finding: Finding) -> str:
+    """Return what a finding says, with its number of events."""
+    return printable(finding.message) + repeats(finding)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def severities(totals: Totals) -> str:
+    """Return the number of findings by severity, in words."""
+    parts = [
+        counted(number, severity.value, "" if severity is Severity.VIOLATION else severity.value)
+        for severity in Severity
+        if (number := totals.findings[severity])
+    ]
+    return ", ".join(parts) or "no findings"
+
+
+def overview(totals: Totals) -> str:
+    """Return what was looked at, in words."""
+    text = f"{counted(totals.sessions, 'session')}, {counted(totals.events, 'event')}"
+    return f"{text}, {totals.unreadable:,} unreadable" if totals.unreadable else text

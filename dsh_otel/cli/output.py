@@ -1,0 +1,95 @@
+"""Where a command writes, and in which colours."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from dsh_otel.cli.exits import CannotTellError, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from rich.console import Console
+
+
+@contextmanager
+def opened(path: Path | None, *, exact: bool) -> Iterator[TextIO]:
+    """Open the place for a command's data: a file, or standard output.
+
+    Args:
+        path: The file, always in UTF-8; None for standard output.
+        exact: See `stdout`.
+
+    Yields:
+        The stream.
+
+    Raises:
+        CannotTellError: The place cannot be written to.
+    """
+    if path is None:
+        yield stdout(exact=exact)
+        return
+    try:
+        stream = path.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise CannotTellError(f"cannot write {describe(error)}") from error
+    with stream:
+        yield stream
+
+
+def stdout(*, exact: bool = False) -> TextIO:
+    """Return standard output.
+
+    Args:
+        exact: Whether programs read it: then UTF-8 and plain newlines on every system. Otherwise the
+            terminal's own encoding, in which characters that it lacks become escapes.
+
+    Raises:
+        CannotTellError: It is closed.
+    """
+    stream = sys.stdout
+    if stream is None:
+        raise CannotTellError("standard output is closed")
+    if isinstance(stream, io.TextIOWrapper):
+        if exact:
+            stream.reconfigure(encoding="utf-8", newline="\n")
+        else:
+            stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a stream is to be coloured.
+
+    ``NO_COLOR`` and ``FORCE_COLOR`` decide if they are set to anything; else whether it is a terminal.
+    """
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal(stream) and environ.get("TERM") != "dumb"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether a person looks at a stream."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def console(stream: TextIO, *, colour: bool) -> Console:
+    """Return a console that writes to a stream what it is given, with nothing highlighted or cut."""
+    from rich.console import Console
+
+    return Console(
+        file=stream,
+        color_system="standard" if colour else None,
+        force_terminal=colour,
+        emoji=False,
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

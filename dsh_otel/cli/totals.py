@@ -1,0 +1,63 @@
+"""The sum of a check over all its sessions, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dsh_core.contract.findings import Severity
+from dsh_otel.cli.exits import ExitCode
+
+if TYPE_CHECKING:
+    from dsh_core.check import SessionReport
+    from dsh_otel.cli.choices import FailOn
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a check has come to so far.
+
+    Attributes:
+        sessions: Number of logs checked.
+        unreadable: Number of those nothing can be said of.
+        incomplete: Number of those for which some rules were switched off by an error in them.
+        events: Number of events read.
+        findings: Number of findings by severity.
+        rules: Number of findings by rule.
+    """
+
+    sessions: int = 0
+    unreadable: int = 0
+    incomplete: int = 0
+    events: int = 0
+    findings: Counter[Severity] = field(default_factory=Counter)
+    rules: Counter[tuple[Severity, str]] = field(default_factory=Counter)
+
+    def add(self, report: SessionReport) -> None:
+        """Take in one session."""
+        self.sessions += 1
+        self.unreadable += bool(report.error)
+        self.incomplete += bool(report.disabled)
+        self.events += report.events
+        for finding in report.findings:
+            self.findings[finding.severity] += 1
+            self.rules[finding.severity, finding.rule] += 1
+
+    def verdict(self, fail_on: FailOn) -> ExitCode:
+        """Return the exit code: what was found counts first, then what could not be looked at."""
+        if any(fail_on.counts(severity) for severity in self.findings):
+            return ExitCode.FAILED
+        if self.unreadable or self.incomplete or not self.events:
+            return ExitCode.CANNOT_TELL
+        return ExitCode.OK
+
+    def as_data(self) -> dict[str, object]:
+        """Return the numbers in the form in which they are published."""
+        return {
+            "sessions": self.sessions,
+            "unreadable": self.unreadable,
+            "events": self.events,
+            "findings": {severity.value: self.findings[severity] for severity in Severity},
+            "rules": {rule: count for (_, rule), count in sorted(self.rules.items())},
+        }

@@ -1,0 +1,51 @@
+"""Content in the form of the GenAI conventions; used only when content is switched on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dsh_core.payloads import blocks
+from dsh_otel.clean import MAX_CONTENT
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from dsh_core.payloads import Block
+
+_encode: Final = msgspec.json.Encoder().encode
+MAX_PARTS: Final = 64
+
+
+def messages_json(role: str, content: Raw) -> str:
+    """Return a message as the JSON that the conventions want, short enough to stay whole.
+
+    Args:
+        role: ``user`` or ``assistant``.
+        content: The message's content blocks.
+    """
+    room = MAX_CONTENT // 2
+    parts: list[dict[str, Any]] = []
+    for block in blocks(content)[:MAX_PARTS]:
+        part, size = _part(block, room)
+        if part is not None:
+            parts.append(part)
+            room = max(room - size, 0)
+    return bytes(_encode([{"role": role, "parts": parts}])).decode()
+
+
+def _part(block: Block, room: int) -> tuple[dict[str, Any] | None, int]:
+    if block.type in ("text", "reasoning"):
+        text = block.text[:room]
+        return {"type": block.type, "content": text}, len(text)
+    if block.type == "tool-call":
+        arguments = (block.argument_text or "")[:room]
+        part = {
+            "type": "tool_call",
+            "id": block.id[:256],
+            "name": block.name[:256],
+            "arguments": arguments,
+        }
+        return part, len(arguments)
+    return None, 0

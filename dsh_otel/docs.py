@@ -1,0 +1,220 @@
+"""Writes the reference pages under docs/ from the code; run by ``make docs``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dsh_core.codes import ADVICE, CODES, CodeInfo, Family, Where
+from dsh_core.contract.catalogue import CATALOGUE, Entry
+from dsh_core.contract.findings import Severity
+from dsh_otel.cli.advice import RETRYABLE_WORDS, ROUTE_WORDS, WHERE_WORDS
+from dsh_otel.cli.rules import SOURCES, contract_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_NOTE: Final = "<!-- Written by `make docs` from the code. Do not edit. -->"
+
+_SEVERITIES: Final = {
+    Severity.VIOLATION: "the contract is broken",
+    Severity.DAMAGE: "bytes or lines cannot be read; what follows them is read",
+    Severity.ADVICE: "legal, but people get hurt",
+}
+
+
+def rules_page() -> str:
+    """Return the page about all rules, with an anchor for each."""
+    owners = sorted({entry.owner for entry in CATALOGUE.entries.values()})
+    parts = [
+        "# Rules",
+        _NOTE,
+        "What a session has to keep to, by the package of the harness that owns the rule. The id of a "
+        "rule names the fault; it is public and never changes its meaning. `dsh-otel rules` prints the "
+        "same from the command line, `dsh-otel check --rules` and `--exclude` choose among them.",
+        "Contracts: `seed` for logs of June, `v0` for the formats v0 to v3, `v4` for format v4.",
+        _table(
+            ("Severity", "Meaning", "Code"),
+            [(f"`{name}`", text, f"`{name.code}`") for name, text in _SEVERITIES.items()],
+        ),
+        _table(
+            ("Source", "What a rule needs"),
+            [(f"`{name}`", text) for name, text in SOURCES.items()],
+        ),
+    ]
+    for owner in owners:
+        parts.append(f"## {owner}")
+        parts += [_rule(entry) for entry in CATALOGUE.entries.values() if entry.owner == owner]
+    return _page(parts)
+
+
+def _rule(entry: Entry) -> str:
+    rule = entry.rule
+    return "\n\n".join(
+        (
+            f'### <a id="{rule.id}"></a>`{rule.id}`',
+            f"{_sentence(rule.fault)}",
+            f"- **Severity:** {rule.severity}\n"
+            f"- **Contracts:** {contract_names(rule)}\n"
+            f"- **Source:** {rule.source}\n"
+            f"- **What to do:** {_plain(rule.advice)}",
+        )
+    )
+
+
+def codes_page() -> str:
+    """Return the page about error codes: families first, then every code."""
+    parts = [
+        "# Error codes",
+        _NOTE,
+        "What the codes of failed tools, model requests and turns mean, and what to do about them. "
+        "Decisions hang on families, not on codes: no list of codes is ever complete, and one that is "
+        "not listed here gets a family by the way it is spelled. `dsh-otel codes CODE` tells which. "
+        "A route proposes: nothing here retries a call or widens a right.",
+        "## Families",
+        _table(
+            ("Family", "Codes listed", "Route", "Retryable"),
+            [_family(family) for family in Family],
+        ),
+        "## Routes",
+        _table(("Route", "What should happen"), _defined(ROUTE_WORDS)),
+        "## Retryable",
+        _table(("Value", "Whether the same call may be repeated"), _defined(RETRYABLE_WORDS)),
+    ]
+    blocks: dict[tuple[str, Where], list[CodeInfo]] = {}
+    for info in CODES.values():
+        if info.where is not Where.ERRNO:
+            blocks.setdefault((info.area, info.where), []).append(info)
+    parts.append("## Codes of the harness")
+    for (area, where), infos in blocks.items():
+        parts.append(f"### {_capital(area)}: {where}")
+        parts.append(f"Found in {WHERE_WORDS[where]}.")
+        parts.append(_codes(infos))
+    parts += _system_errors()
+    return _page(parts)
+
+
+def _family(family: Family) -> tuple[str, ...]:
+    route, retryable = ADVICE[family]
+    number = sum(
+        info.family is family and (info.where is not Where.ERRNO or _is_classed(info))
+        for info in CODES.values()
+    )
+    return (f"`{family}`", str(number), f"`{route}`", f"`{retryable}`")
+
+
+def _codes(infos: Iterable[CodeInfo]) -> str:
+    return _table(
+        ("Code", "Family", "Errno", "Rights", "Meaning"),
+        [
+            (
+                f'<a id="{info.code}"></a>`{info.code}`',
+                f"`{info.family}`",
+                f"`{info.errno}`" if info.errno else "",
+                "yes" if info.permission else "",
+                info.meaning,
+            )
+            for info in infos
+        ],
+    )
+
+
+def _system_errors() -> list[str]:
+    """Name the system errors by family: their texts differ from system to system, families do not."""
+    names = {
+        family: ", ".join(
+            f"`{info.code}`"
+            for info in CODES.values()
+            if info.family is family and info.where is Where.ERRNO and _is_classed(info)
+        )
+        for family in Family
+    }
+    return [
+        "## System errors",
+        "Names of the operating system, found in texts that came without a code. Every other one is "
+        f"`{Family.UNKNOWN_OUTCOME}`.",
+        _table(
+            ("Family", "Names"), [(f"`{name}`", listed) for name, listed in names.items() if listed]
+        ),
+    ]
+
+
+def _is_classed(info: CodeInfo) -> bool:
+    """Tell whether the table says something of a system error; which others exist differs."""
+    return info.family is not Family.UNKNOWN_OUTCOME
+
+
+def _defined(words: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(f"`{name}`", text) for name, text in words.items()]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "&lt;")
+
+
+def _sentence(clause: str) -> str:
+    return f"{_capital(_plain(clause))}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _page(parts: Iterable[str]) -> str:
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "rules.md": rules_page,
+    "codes.md": codes_page,
+}
+"""What is written, by file name."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the pages, or compare them with those that are there.
+
+    Args:
+        arguments: The command line; that of the process by default.
+
+    Returns:
+        The exit code: 1 if ``--check`` finds a page that is missing or stale.
+    """
+    parser = argparse.ArgumentParser(prog="python -m dsh_otel.docs", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a page is stale"
+    )
+    parser.add_argument("--folder", type=Path, default=Path("docs"), help="where the pages are")
+    options = parser.parse_args(arguments)
+    stale = [name for name, make in PAGES.items() if _read(options.folder / name) != make()]
+    if options.check:
+        for name in stale:
+            print(f"{options.folder / name} is stale; run: make docs", file=sys.stderr)  # noqa: T201
+        return int(bool(stale))
+    for name in stale:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        (options.folder / name).write_text(PAGES[name](), encoding="utf-8", newline="\n")
+        print(f"wrote {options.folder / name}")  # noqa: T201 - it is a program
+    return 0
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

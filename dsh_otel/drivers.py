@@ -1,0 +1,94 @@
+"""Driving the session span processors: found in one place, each called once, none able to hurt."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from dsh_otel.processors.base import SessionSpanProcessor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.trace import TracerProvider
+
+    from dsh_core.events import SessionEvent
+    from dsh_core.faults import Fault
+    from dsh_otel.guard import Guard
+    from dsh_otel.spans import Session, SessionSpan
+
+_logger: Final = logging.getLogger("dsh_otel")
+
+
+class Drivers:
+    """The processors of one session tracer.
+
+    The SDK has no public way to ask a provider for its processors. Its private one is asked here,
+    and only here; where that fails, processors must be handed over explicitly, and a warning says
+    so.
+
+    Args:
+        provider: A provider that session span processors may have been added to.
+        processors: Processors handed over explicitly.
+        guard: Takes errors; a processor that raises is left out from then on.
+    """
+
+    def __init__(
+        self,
+        provider: TracerProvider,
+        processors: Iterable[SessionSpanProcessor],
+        guard: Guard,
+    ) -> None:
+        self._guard = guard
+        self._given = tuple(processors)
+        self._source = getattr(provider, "_active_span_processor", None)
+        if self._source is not None and not hasattr(self._source, "_span_processors"):
+            _logger.warning(
+                "this OpenTelemetry SDK does not show its span processors: "
+                "hand session span processors to SessionTracer(processors=…)"
+            )
+        self._seen: object = None
+        self._active: list[SessionSpanProcessor] = []
+        self._broken: set[int] = set()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        added = getattr(self._source, "_span_processors", ())
+        if added is self._seen:
+            return
+        self._seen = added
+        found: dict[int, SessionSpanProcessor] = {}
+        for processor in (*self._given, *added):
+            if isinstance(processor, SessionSpanProcessor) and id(processor) not in self._broken:
+                found.setdefault(id(processor), processor)
+        self._active = list(found.values())
+
+    def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
+        """Show an event to all processors."""
+        if getattr(self._source, "_span_processors", None) is not self._seen:
+            self._refresh()
+        for processor in self._active:
+            try:
+                processor.on_event(event, span)
+            except Exception as error:  # noqa: BLE001 - the host must not suffer
+                self._failed(processor, error)
+
+    def on_fault(self, fault: Fault, span: SessionSpan) -> None:
+        """Show damage to all processors."""
+        self._each(lambda processor: processor.on_fault(fault, span))
+
+    def on_close(self, session: Session, span: SessionSpan) -> None:
+        """Show the end of the session to all processors."""
+        self._each(lambda processor: processor.on_close(session, span))
+
+    def _each(self, call: Callable[[SessionSpanProcessor], Any]) -> None:
+        for processor in self._active:
+            try:
+                call(processor)
+            except Exception as error:  # noqa: BLE001 - the host must not suffer
+                self._failed(processor, error)
+
+    def _failed(self, processor: SessionSpanProcessor, error: Exception) -> None:
+        self._broken.add(id(processor))
+        self._active = [one for one in self._active if one is not processor]
+        self._guard.failed(type(processor).__name__, error)

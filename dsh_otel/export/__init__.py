@@ -1,0 +1,1 @@
+"""Where replayed spans go: an OTLP endpoint, a file, the console."""

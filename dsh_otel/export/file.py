@@ -1,0 +1,86 @@
+"""OTLP JSON lines in a file, as the OpenTelemetry Collector's file receiver reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+from dsh_otel.export.sink import MissingExtraError, SinkReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+STDOUT = "-"
+T = TypeVar("T")
+
+
+class _Watched:
+    """A text stream that remembers why a write failed; the exporter only says that it did."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self.problem = ""
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def write(self, text: str) -> int:
+        return self._watch(lambda: self._stream.write(text))
+
+    def flush(self) -> None:
+        self._watch(self._stream.flush)
+
+    def close(self) -> None:
+        self._watch(self._stream.close)
+
+    def _watch(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+            raise
+
+
+class FileSink:
+    """Writes OTLP JSON lines.
+
+    Args:
+        path: The file, replaced if it exists; ``-`` for standard output.
+
+    Raises:
+        MissingExtraError: The file exporter is not installed.
+        OSError: The file cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            from opentelemetry.exporter.otlp.json.file.trace_exporter import (  # noqa: PLC0415
+                FileSpanExporter,
+            )
+        except ImportError:
+            what = "writing an OTLP file"
+            raise MissingExtraError(what) from None
+        self.target = path
+        self._own = path != STDOUT
+        stream = Path(path).open("w", encoding="utf-8") if self._own else sys.stdout  # noqa: SIM115
+        self._stream = _Watched(stream)
+        self._exporter = FileSpanExporter(stream=self._stream)  # type: ignore[call-overload]
+
+    @property
+    def exporter(self) -> SpanExporter:
+        """The exporter that writes the file."""
+        exporter: SpanExporter = self._exporter
+        return exporter
+
+    def report(self) -> SinkReport:
+        """Return why writing failed, if it did; close the file."""
+        if self._own and not self._stream.closed:
+            # The stream has noted why.
+            with contextlib.suppress(OSError):
+                self._stream.close()
+        return SinkReport(problem=self._stream.problem)

@@ -1,0 +1,51 @@
+"""What every destination has in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+
+class MissingExtraError(RuntimeError):
+    """A destination needs an extra that is not installed."""
+
+    def __init__(self, what: str) -> None:
+        """Say which.
+
+        Args:
+            what: The destination.
+        """
+        super().__init__(f"{what} needs an extra: pip install 'dsh-otel[otlp]'")
+
+
+@dataclass(slots=True)
+class SinkReport:
+    """What a destination knows beyond the exporter's yes or no.
+
+    Attributes:
+        refused: Spans that the receiver took note of and refused.
+        problem: The last problem, in one line.
+    """
+
+    refused: int = 0
+    problem: str = ""
+
+
+class Sink(Protocol):
+    """A destination for spans.
+
+    Attributes:
+        target: Where it leads, for people.
+    """
+
+    target: str
+
+    @property
+    def exporter(self) -> SpanExporter:
+        """The exporter that leads there."""
+
+    def report(self) -> SinkReport:
+        """Return what is known of losses."""

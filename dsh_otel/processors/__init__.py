@@ -1,0 +1,1 @@
+"""Session span processors: they judge, the tracer only places."""

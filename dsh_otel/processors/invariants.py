@@ -1,0 +1,146 @@
+"""Contract checks as telemetry: findings on the spans where they came to light."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from dsh_core.contract.catalogue import CATALOGUE, Catalogue
+from dsh_core.contract.checker import Checker
+from dsh_core.contract.findings import Severity
+from dsh_core.contract.run import SourceKind
+from dsh_otel.names import Attr, Event, EventAttr
+from dsh_otel.processors.base import SessionSpanProcessor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dsh_core.contract.findings import Finding
+    from dsh_core.events import SessionEvent
+    from dsh_core.faults import Fault
+    from dsh_otel.spans import Session, SessionSpan
+
+MAX_FINDINGS: Final = 32
+"""Findings that one span shows in full; further ones are counted."""
+
+MAX_RULES: Final = 16
+MAX_SESSIONS: Final = 10_000
+
+
+class InvariantSpanProcessor(SessionSpanProcessor):
+    """Checks every session that it sees, and writes what it finds.
+
+    A finding becomes a span event ``dsh.violation`` and the span's ``dsh.violation.*`` attributes;
+    a violation also sets the span's status. It is written when the span ends, so that consequences
+    which were folded into it are counted.
+
+    Args:
+        rules: Globs on the rule id, or ``owner:GLOB``; all rules by default.
+        exclude: The same, taken away from `rules`.
+        source: What kind of source the sessions come from.
+        final: Whether the end of a session is declared when its tracer is closed.
+        on_finding: Called with each finding and its span, as soon as it is known.
+        catalogue: Where the rules come from.
+
+    Raises:
+        UnknownRuleError: A pattern matches no rule.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        *,
+        source: SourceKind = SourceKind.LOG,
+        final: bool = False,
+        on_finding: Callable[[Finding, SessionSpan], object] | None = None,
+        catalogue: Catalogue = CATALOGUE,
+    ) -> None:
+        self._chosen = catalogue.select(tuple(rules), tuple(exclude))
+        self._catalogue = catalogue
+        self._source = source
+        self._final = final
+        self._on_finding = on_finding
+        # By the session object: two sessions may share an id.
+        self._checkers: dict[int, tuple[Session, Checker]] = {}
+
+    def _checker(self, session: Session) -> Checker:
+        known = self._checkers.get(id(session))
+        if known is not None:
+            return known[1]
+        checker = Checker(
+            session.header,
+            contract=session.contract,
+            source=self._source,
+            chosen=self._chosen,
+            catalogue=self._catalogue,
+            header_row=session.header_row,
+            header_line=session.header_line,
+        )
+        if len(self._checkers) >= MAX_SESSIONS:
+            self._checkers.pop(next(iter(self._checkers)))
+        self._checkers[id(session)] = (session, checker)
+        return checker
+
+    def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
+        """Check an event."""
+        session = span.session
+        findings = self._checker(session).observe(event, session.line)
+        if findings:
+            self._write(findings, span)
+
+    def on_fault(self, fault: Fault, span: SessionSpan) -> None:
+        """Take in damage."""
+        findings = self._checker(span.session).observe_fault(fault)
+        if findings:
+            self._write(findings, span)
+
+    def on_close(self, session: Session, span: SessionSpan) -> None:
+        """Judge what only the end decides, and forget the session."""
+        known = self._checkers.pop(id(session), None)
+        if known is not None:
+            findings = known[1].finish(final=self._final)
+            if findings:
+                self._write(findings, span)
+
+    def _write(self, findings: list[Finding], span: SessionSpan) -> None:
+        found: list[tuple[Finding, int]] | None = span.notes.get(self)
+        if found is None:
+            found = span.notes[self] = []
+            span.before_end(partial(_write_out, found, span))
+        for finding in findings:
+            found.append((finding, span.session.now_ns))
+            if finding.severity is Severity.VIOLATION:
+                span.fail("contract violated")
+            if self._on_finding is not None:
+                self._on_finding(finding, span)
+
+
+def _write_out(found: list[tuple[Finding, int]], span: SessionSpan) -> None:
+    rules = list(dict.fromkeys(finding.rule for finding, _ in found))
+    span.set(Attr.VIOLATION_COUNT, len(found))
+    span.set(Attr.VIOLATION_FIRST, rules[0])
+    span.set(Attr.VIOLATION_RULES, rules[:MAX_RULES])
+    for finding, time_ns in found[:MAX_FINDINGS]:
+        span.add_event(Event.VIOLATION, _attributes(finding), time_ns)
+
+
+def _attributes(finding: Finding) -> dict[str, Any]:
+    values = {
+        EventAttr.RULE: finding.rule,
+        EventAttr.OWNER: finding.owner,
+        EventAttr.SEVERITY: finding.severity.value,
+        EventAttr.CODE: finding.code,
+        EventAttr.MESSAGE: finding.message,
+        EventAttr.SEQ: finding.seq,
+        EventAttr.LINE: finding.line,
+        EventAttr.TURN: finding.turn,
+        EventAttr.STEP: finding.step,
+        EventAttr.CALL_ID: finding.call_id,
+        EventAttr.COUNT: finding.count,
+        EventAttr.FIRST_SEQ: finding.first_seq,
+        EventAttr.LAST_SEQ: finding.last_seq,
+        EventAttr.EXPECTED: finding.expected or None,
+        EventAttr.GOT: finding.got or None,
+    }
+    return {name: value for name, value in values.items() if value is not None}

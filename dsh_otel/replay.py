@@ -1,0 +1,224 @@
+"""Replay: a log in, its spans out, written with backpressure and in a repeatable form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.resources import (
+    SERVICE_NAME,
+    TELEMETRY_SDK_LANGUAGE,
+    TELEMETRY_SDK_NAME,
+    TELEMETRY_SDK_VERSION,
+    OTELResourceDetector,
+    Resource,
+)
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.version import __version__ as sdk_version
+
+from dsh_core.logs.find import LogFile
+from dsh_core.logs.reader import Batch, SessionLog
+from dsh_otel.ids import DerivedIdGenerator
+from dsh_otel.processors.errors import ErrorSpanProcessor
+from dsh_otel.processors.invariants import InvariantSpanProcessor
+from dsh_otel.tracer import SessionTracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import TracerProvider as AnyTracerProvider
+
+    from dsh_core.events import Contract
+    from dsh_otel.clean import Privacy
+    from dsh_otel.processors.base import SessionSpanProcessor
+
+BATCH: int = 256
+"""Spans that are exported together."""
+
+DEFAULT_SERVICE = "dsh"
+
+
+@dataclass(slots=True)
+class ExportCounts:
+    """What became of exported spans.
+
+    Attributes:
+        sent: Accepted by the exporter.
+        lost: Not accepted: the exporter failed, or raised.
+        last_error: Why, as far as the exporter says.
+    """
+
+    sent: int = 0
+    lost: int = 0
+    last_error: str = ""
+
+
+class ReplaySpanProcessor(SpanProcessor):
+    """Exports spans in batches, in the thread that ends them.
+
+    A full batch is written before the replay goes on: nothing is dropped, and a slow receiver slows
+    the replay down. What the exporter refuses is counted.
+
+    Args:
+        exporter: Where spans go.
+        batch: How many spans are exported together.
+    """
+
+    def __init__(self, exporter: SpanExporter, batch: int = BATCH) -> None:
+        self.counts = ExportCounts()
+        self._exporter = exporter
+        self._batch = batch
+        self._waiting: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take a span; export if the batch is full."""
+        if span.context is None or not span.context.trace_flags.sampled:
+            return
+        self._waiting.append(span)
+        if len(self._waiting) >= self._batch:
+            self._export()
+
+    def _export(self) -> None:
+        spans, self._waiting = self._waiting, []
+        if not spans:
+            return
+        try:
+            result = self._exporter.export(spans)
+        except Exception as error:  # noqa: BLE001 - counted, and the replay goes on
+            self.counts.lost += len(spans)
+            self.counts.last_error = f"{type(error).__name__}: {error}"
+            return
+        if result is SpanExportResult.SUCCESS:
+            self.counts.sent += len(spans)
+        else:
+            self.counts.lost += len(spans)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Export what waits.
+
+        Args:
+            timeout_millis: Not used: the exporter has its own timeout.
+        """
+        del timeout_millis
+        self._export()
+        return not self.counts.lost
+
+    def shutdown(self) -> None:
+        """Export what waits, and shut the exporter down."""
+        self._export()
+        self._exporter.shutdown()
+
+
+def replay_provider(*processors: SpanProcessor, service_version: str = "") -> TracerProvider:
+    """Return a provider whose output depends on the log and the environment's settings alone.
+
+    ``OTEL_SERVICE_NAME``, ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_TRACES_SAMPLER`` are honoured;
+    there is no per-process ``service.instance.id``, since a replay is no process that runs.
+
+    Args:
+        processors: Span processors to add.
+        service_version: Version of the traced harness, if known.
+    """
+    attributes = {
+        TELEMETRY_SDK_LANGUAGE: "python",
+        TELEMETRY_SDK_NAME: "opentelemetry",
+        TELEMETRY_SDK_VERSION: sdk_version,
+        SERVICE_NAME: DEFAULT_SERVICE,
+    }
+    if service_version:
+        attributes["service.version"] = service_version
+    resource = Resource(attributes).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(
+        resource=resource, id_generator=DerivedIdGenerator(), shutdown_on_exit=False
+    )
+    for processor in processors:
+        provider.add_span_processor(processor)
+    return provider
+
+
+@dataclass(slots=True)
+class Replay:
+    """What a replay did.
+
+    Attributes:
+        session_id: The session.
+        format: The log's generation.
+        events: Number of events read.
+        faults: Number of damaged places met.
+        outcomes: Number of events by what became of them, see `SessionTracer.counts`.
+        unclosed: Spans that the log never closed, by kind.
+        errors: Errors of ours and of processors, by place.
+    """
+
+    session_id: str = ""
+    format: str = ""
+    events: int = 0
+    faults: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    unclosed: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+def default_processors() -> list[SessionSpanProcessor]:
+    """Return the processors of an ordinary session: errors with their routes, and all checks."""
+    return [ErrorSpanProcessor(), InvariantSpanProcessor()]
+
+
+def trace_session(
+    path: str,
+    *,
+    tracer_provider: AnyTracerProvider | None = None,
+    processors: Iterable[SessionSpanProcessor] | None = None,
+    contract: Contract | None = None,
+    privacy: Privacy | None = None,
+    progress: Callable[[int], None] | None = None,
+    strict: bool = False,
+) -> Replay:
+    """Turn a session log into spans.
+
+    Args:
+        path: The log file, plain or zstd, of any generation; ``-`` for standard input.
+        tracer_provider: Where spans go; the global provider by default.
+        processors: Session span processors; `default_processors` by default.
+        contract: The contract to hold the session to; the one of its generation by default.
+        privacy: What may leave; no content by default.
+        progress: Called now and then with the number of events read since the last call.
+        strict: Let errors of ours through (for tests).
+
+    Returns:
+        What was done.
+
+    Raises:
+        OSError: The log cannot be opened.
+        UnsupportedFormatError: The log is of a generation newer than this release.
+    """
+    with LogFile(path).open() as source:
+        log = SessionLog(source, path)
+        tracer = SessionTracer(
+            log.header,
+            tracer_provider=tracer_provider,
+            processors=default_processors() if processors is None else processors,
+            contract=contract,
+            privacy=privacy,
+            header_row=log.header_row,
+            header_line=log.header_line,
+            strict=strict,
+        )
+        done = Replay(session_id=log.header.id, format=log.header.format)
+        for item in log.read():
+            if isinstance(item, Batch):
+                for event, line in zip(item.events, item.lines, strict=True):
+                    tracer.observe(event, line)
+                done.events += len(item.events)
+                if progress is not None:
+                    progress(len(item.events))
+            else:
+                tracer.observe_fault(item)
+                done.faults += 1
+        tracer.close()
+    done.outcomes = dict(tracer.counts)
+    done.unclosed = dict(tracer.unclosed)
+    done.errors = dict(tracer.guard.errors)
+    return done
