@@ -63,8 +63,8 @@ def check_session(
         progress: Called now and then with the number of events read since the last call.
 
     Returns:
-        The report. A log that cannot be opened or is of an unknown format is reported by its `error`;
-        an empty one too, since nothing can be said of it.
+        The report. A log that cannot be opened or is of an unknown format is reported by its
+        `error`; an empty one too, since nothing can be said of it.
     """
     report = SessionReport(path=path, findings=[], disabled=[])
     try:

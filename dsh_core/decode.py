@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 import msgspec
 from msgspec import Raw, Struct
@@ -32,9 +33,9 @@ class PackedData(Part):
     turn: int = NO_NUMBER
     step: int = NO_NUMBER
     index: int = 0
-    dt: list[int] = []
-    texts: list[str] = []
-    args: list[str] = []
+    dt: list[int] = []  # noqa: RUF012 - msgspec makes a fresh list each time
+    texts: list[str] = []  # noqa: RUF012 - as above
+    args: list[str] = []  # noqa: RUF012 - as above
     id: str = ""
     name: str | None = None
 
@@ -108,26 +109,38 @@ def from_envelope(envelope: Envelope) -> SessionEvent | None:
         The event, or None when its payload is of another shape (use `from_mapping` then).
     """
     kind = LEGACY_TYPES.get(envelope.type, envelope.type)
-    cls = KNOWN_EVENTS.get(kind)
     data: Any = envelope.data
-    if cls is None or kind not in _DATA_DECODERS:
-        if bytes(data[:1] if isinstance(data, bytes) else memoryview(data)[:1]) != _OBJECT_START:
-            return None
-    else:
+    if kind in _DATA_DECODERS:
         try:
             data = _DATA_DECODERS[kind](data)
         except (msgspec.MsgspecError, RecursionError):
             return None
-    rest = {
-        "seq": envelope.seq,
-        "time": envelope.time,
-        "surface_op": envelope.surface_op,
-        "source_event_seqs": envelope.source_event_seqs,
-        "ignorable": envelope.ignorable,
-    }
-    if cls is None:
-        return UnknownEvent(type=kind, data=data, **rest)
-    return cls(data=data, **rest)  # type: ignore[call-arg]
+    elif not kind or bytes(memoryview(data)[:1]) != _OBJECT_START:
+        return None
+    return _event(
+        kind,
+        data,
+        envelope.seq,
+        envelope.time,
+        (envelope.surface_op, envelope.source_event_seqs, envelope.ignorable),
+    )
+
+
+def _event(kind: str, data: Any, seq: int, time: int, more: tuple[Raw, Raw, Raw]) -> SessionEvent:  # noqa: ANN401 - each type has its own
+    """Build an event of any type; `more` are the raw fields of its envelope."""
+    surface_op, sources, ignorable = more
+    cls: Any = KNOWN_EVENTS.get(kind)
+    own = {"type": kind} if cls is None else {}
+    event: SessionEvent = (cls or UnknownEvent)(
+        **own,
+        data=data,
+        seq=seq,
+        time=time,
+        surface_op=surface_op,
+        source_event_seqs=sources,
+        ignorable=ignorable,
+    )
+    return event
 
 
 def from_mapping(
@@ -156,32 +169,25 @@ def from_mapping(
     if not isinstance(data, dict):
         problems.append(_problem("data", "an object", data))
         data = {}
-    rest = {
-        "seq": seq,
-        "time": time,
-        "surface_op": _raw(source, "surfaceOp"),
-        "source_event_seqs": _raw(source, "sourceEventSeqs"),
-        "ignorable": _raw(source, "ignorable"),
-    }
-    cls = KNOWN_EVENTS.get(kind)
-    event: SessionEvent
-    if cls is None:
-        event = UnknownEvent(type=kind, data=to_raw(data), **rest)  # type: ignore[arg-type]
-    else:
-        event = cls(data=_lenient(_DATA_TYPES[kind], data), **rest)  # type: ignore[call-arg]
+    kept = _raw(source, "surfaceOp"), _raw(source, "sourceEventSeqs"), _raw(source, "ignorable")
+    event = _event(kind, _lenient(_DATA_TYPES.get(kind, Raw), data), seq, time, kept)
     if not problems:
         return event, []
     known_seq = seq if seq != UNREADABLE else None
-    return event, [Fault("envelope.invalid", "; ".join(problems), line, known_seq)]
+    partial = not kind or not isinstance(source.get("data"), dict)
+    message = "; ".join(problems)
+    return event, [Fault("envelope.invalid", message, line, known_seq, partial=partial)]
 
 
 def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
     value = source.get(name)
-    # JavaScript knows one number type: 3.0 is the integer 3.
-    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_SAFE_INTEGER:
-        return int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SAFE_INTEGER:
-        return value
+    # JavaScript knows one number type: 3.0 is the integer 3. What is negative is judged in its
+    # place in the log, as it is when the strict decoder lets it through.
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER:
+            return value
     problems.append(_problem(name, "a non-negative integer", value))
     return UNREADABLE
 
@@ -211,27 +217,44 @@ def _raw(source: Mapping[str, Any], name: str) -> Raw:
     return to_raw(source[name]) if name in source else ABSENT
 
 
+_MISFITS: Final = (msgspec.MsgspecError, RecursionError, TypeError, ValueError)
+
+
 def _lenient(kind: Any, value: Any) -> Any:  # noqa: ANN401 - type expressions and JSON values
     """Convert what fits; a field of another shape keeps its default."""
     if kind is Raw:
         return to_raw(value)
     if isinstance(kind, type) and issubclass(kind, Struct):
-        if not isinstance(value, dict):
-            raise msgspec.ValidationError
-        found = {}
-        for field in msgspec.structs.fields(kind):
-            if field.encode_name in value:
-                try:
-                    found[field.name] = _lenient(field.type, value[field.encode_name])
-                except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
-                    continue
-        return kind(**found)
-    options = [a for a in getattr(kind, "__args__", ()) if a is not type(None)]
-    if isinstance(value, dict) and len(options) == 1:
-        return _lenient(options[0], value)
+        return _lenient_struct(kind, value)
+    if get_origin(kind) is list and isinstance(value, list):
+        # One odd item must not hide its neighbours.
+        return [item for odd in value for item in _lenient_item(get_args(kind)[0], odd)]
+    if isinstance(kind, UnionType):
+        options = [a for a in get_args(kind) if a is not type(None)]
+        return None if value is None else _lenient(options[0], value)
     if kind is str and isinstance(value, dict | list):
         # Arguments given as an object instead of its JSON text.
         return bytes(to_raw(value)).decode("utf-8", "replace")
     if kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)
+        value = int(value)
     return msgspec.convert(value, kind)
+
+
+def _lenient_struct(kind: type[Struct], value: Any) -> Struct:  # noqa: ANN401 - a JSON value
+    if not isinstance(value, dict):
+        raise msgspec.ValidationError
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name in value:
+            try:
+                found[field.name] = _lenient(field.type, value[field.encode_name])
+            except _MISFITS:
+                continue
+    return kind(**found)
+
+
+def _lenient_item(kind: Any, value: Any) -> list[Any]:  # noqa: ANN401 - as above
+    try:
+        return [_lenient(kind, value)]
+    except _MISFITS:
+        return []

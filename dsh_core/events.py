@@ -1,7 +1,7 @@
 """Session events of every dsh generation, as one family of types.
 
-`SessionEvent` is the base. Each event type that something in this project reads has a subclass with a
-typed payload (`dsh_core.payloads`); the other known types share one whose payload is raw JSON.
+`SessionEvent` is the base. Each event type that something in this project reads has a subclass with
+a typed payload (`dsh_core.payloads`); the other known types share one whose payload is raw JSON.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ UNTYPED: Final = (
 
 
 def _known_events() -> dict[str, type[KnownEvent]]:
-    classes: list[type[KnownEvent]] = list(KnownEvent.__subclasses__())
+    classes: list[Any] = list(KnownEvent.__subclasses__())
     for tag in UNTYPED:
         name = "".join(word.capitalize() for word in tag.replace("/", "-").split("-"))
         classes.append(
@@ -301,7 +301,7 @@ def _known_events() -> dict[str, type[KnownEvent]]:
     for cls in classes:
         tag = str(cls.__struct_config__.tag)
         # A class attribute is the cheapest way to answer `event.type` a million times a second.
-        cls.type = tag  # type: ignore[misc, assignment]
+        cls.type = tag
         known[tag] = cls
     return known
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,15 +15,14 @@ from dsh_core.events import (
     ToolResult,
     TurnEnd,
 )
-from dsh_core.payloads import ABSENT, Chunk, Failure, FinishReason, Usage, stream_entries
+from dsh_core.payloads import ABSENT, DELTAS, Chunk, Failure, FinishReason, Usage, stream_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
 
     from msgspec import Raw
 
     from dsh_core.events import SessionEvent
-    from dsh_core.payloads import StreamEntry
 
 _decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
 _decode_finish: Final = msgspec.json.Decoder(FinishReason).decode
@@ -67,24 +66,30 @@ def failure_of(event: SessionEvent) -> SessionFailure | None:
     Args:
         event: Any event.
     """
-    if isinstance(event, ToolResult):
-        return _of_result(event) if event.data.failed and event.appends else None
-    if isinstance(event, AssistantChunk):
-        chunk = chunk_of(event.data.chunk)
-        reason = finish_of(chunk) if chunk is not None else None
-        return _of_finish(reason)
-    if isinstance(event, AssistantAttempt):
-        return _of_finish(finish_in(stream_entries(event.data.stream)))
-    if isinstance(event, TurnEnd):
-        return _of_turn(event)
-    return None
+    read = _READERS.get(type(event))
+    return None if read is None else read(event)
 
 
-def _of_result(event: ToolResult) -> SessionFailure:
-    error = event.data.error
-    text = event.data.text()
+def _of_result(event: ToolResult) -> SessionFailure | None:
+    data = event.data
+    if not data.failed or not event.appends:
+        return None
+    error = data.error
+    text = data.text()
     code, name = (error.code or None, error.name or None) if error is not None else (None, None)
     return SessionFailure(Part.TOOL, classify(code, name, text), text)
+
+
+def _of_chunk(event: AssistantChunk) -> SessionFailure | None:
+    if bytes(event.data.chunk).startswith(DELTAS):
+        return None
+    chunk = chunk_of(event.data.chunk)
+    return None if chunk is None else _of_finish(finish_of(chunk))
+
+
+def _of_attempt(event: AssistantAttempt) -> SessionFailure | None:
+    _, last = stream_ends(event.data.stream)
+    return None if last is None or last.chunk is None else _of_finish(finish_of(last.chunk))
 
 
 def _of_finish(reason: FinishReason | None) -> SessionFailure | None:
@@ -136,14 +141,6 @@ def finish_of(chunk: Chunk) -> FinishReason | None:
         return None
 
 
-def finish_in(entries: Sequence[StreamEntry]) -> FinishReason | None:
-    """Return why a packed stream ended, None if it has no end."""
-    for entry in reversed(entries):
-        if entry.chunk is not None and entry.chunk.type == "finish":
-            return finish_of(entry.chunk)
-    return None
-
-
 def usage_of(raw: Raw) -> Usage | None:
     """Decode token counts, None if there are none."""
     if raw is ABSENT:
@@ -152,3 +149,12 @@ def usage_of(raw: Raw) -> Usage | None:
         return _decode_usage(raw)
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+_READERS: Final[Mapping[type, Callable[[Any], SessionFailure | None]]] = {
+    ToolResult: _of_result,
+    AssistantChunk: _of_chunk,
+    AssistantAttempt: _of_attempt,
+    TurnEnd: _of_turn,
+}
+"""How to read the events that can report a failure; most events cannot."""

@@ -15,6 +15,7 @@ class Fault:
         line: 1-based line in the (decompressed) file; 0 when the event came from no file.
         seq: Seq of the event concerned, if one could be read.
         lost: Whether an event may have been lost here (faults after it can be consequences).
+        partial: Whether the next event could be read in part only.
         expected: What would have been right, if there is something to say.
         got: What was there instead, short.
     """
@@ -24,5 +25,6 @@ class Fault:
     line: int = 0
     seq: int | None = None
     lost: bool = False
+    partial: bool = False
     expected: str = ""
     got: str = ""

@@ -1,7 +1,8 @@
 """Payloads of session events: partial, typed views of `data`.
 
-Fields nobody reads are skipped by the decoder; content (texts, arguments, streams) stays an undecoded
-`msgspec.Raw` until somebody asks for it. Wire names are camelCase, attribute names snake_case.
+Fields nobody reads are skipped by the decoder; content (texts, arguments, streams) stays an
+undecoded `msgspec.Raw` until somebody asks for it. Wire names are camelCase, attribute names
+snake_case.
 
 A `Raw` keeps the block of input it points into alive: copy it (`Raw.copy()`) before storing it.
 """
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 ABSENT: Final = Raw(b"")
 """Marks a raw field that the event does not have."""
+
+DELTAS: Final = (
+    b'{"type":"text-delta"',
+    b'{"type":"reasoning-delta"',
+    b'{"type":"tool-call-delta"',
+)
+"""How raw stream chunks begin that only carry a piece of text; nearly all do."""
 
 NO_NUMBER: Final = -1
 """Stands for a turn or step number that is missing or not an integer."""
@@ -124,7 +132,8 @@ class StreamEntry(Part):
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_any = msgspec.json.Decoder().decode
-_decode_entries = msgspec.json.Decoder(list[StreamEntry]).decode
+_decode_entry = msgspec.json.Decoder(StreamEntry).decode
+_decode_raws = msgspec.json.Decoder(list[Raw]).decode
 
 
 def blocks(content: Raw) -> Sequence[Block]:
@@ -152,14 +161,21 @@ def _blocks_one_by_one(content: Raw) -> Sequence[Block]:
     return found
 
 
-def stream_entries(stream: Raw) -> Sequence[StreamEntry]:
-    """Decode a packed stream; one of another shape gives no entries."""
+def stream_ends(stream: Raw) -> tuple[StreamEntry | None, StreamEntry | None]:
+    """Decode the first and the last entry of a packed stream; the many between stay as they are.
+
+    Args:
+        stream: The stream; one of another shape has no ends.
+    """
     if stream is ABSENT:
-        return ()
+        return None, None
     try:
-        return _decode_entries(stream)
+        entries = _decode_raws(stream)
+        if not entries:
+            return None, None
+        return _decode_entry(entries[0]), _decode_entry(entries[-1])
     except (msgspec.MsgspecError, RecursionError):
-        return ()
+        return None, None
 
 
 class TurnStartData(Part):

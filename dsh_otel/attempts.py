@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dsh_core.failures import chunk_of, finish_in, finish_of, usage_of
-from dsh_core.payloads import NO_NUMBER, stream_entries
+from dsh_core.failures import chunk_of, finish_of, usage_of
+from dsh_core.payloads import DELTAS, NO_NUMBER, stream_ends
 from dsh_otel.content import messages_json
 from dsh_otel.names import Attr
 from dsh_otel.spans import SessionSpan, to_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dsh_core.events import AssistantAttempt, AssistantChunk, AssistantMessage, SessionEvent
     from dsh_core.payloads import FinishReason, Usage
+    from dsh_otel.spans import Session
     from dsh_otel.starter import SpanStarter
 
 NS_PER_S: Final = 1_000_000_000
@@ -31,9 +30,8 @@ class Attempts:
     """The attempts of one step at a time.
 
     Args:
+        session: The session.
         starter: Starts the spans.
-        guard: Runs what waits for a span's end.
-        content: Whether answers may be exported.
 
     Attributes:
         span: The attempt's span, None before there is a sign of it and after it has ended.
@@ -41,19 +39,12 @@ class Attempts:
         model: Name of the model that requests go to.
     """
 
-    def __init__(
-        self,
-        starter: SpanStarter,
-        guard: Callable[[str, Callable[[], object]], bool],
-        *,
-        content: bool = False,
-    ) -> None:
+    def __init__(self, session: Session, starter: SpanStarter) -> None:
         self.span: SessionSpan | None = None
         self.provider = ""
         self.model = ""
+        self._session = session
         self._starter = starter
-        self._guard = guard
-        self._content = content
         self._step: SessionSpan | None = None
         self._number = 0
         self._start_ns: int | None = None
@@ -88,9 +79,7 @@ class Attempts:
         return self.span
 
     def _make(self, step: SessionSpan, start_ns: int) -> SessionSpan:
-        return self._starter.make(
-            "attempt", start_ns, turn=step.turn, step=step.step, name=self.model
-        )
+        return SessionSpan(self._session, "attempt", start_ns, step.turn, step.step, self.model)
 
     def _begin_span(
         self,
@@ -113,16 +102,16 @@ class Attempts:
 
     def chunk(self, event: AssistantChunk) -> SessionSpan | None:
         """Take in a chunk of the stream."""
-        span = self.sign(event)
+        span = self.span or self.sign(event)
         if span is None:
             return None
-        time_ns = to_ns(event.time)
         raw = bytes(event.data.chunk)
-        chunk = None
-        # Nearly all chunks are deltas, which say nothing more.
-        if b'"finish"' in raw or b'"usage"' in raw:
-            chunk = chunk_of(event.data.chunk)
-        if chunk is None or chunk.type not in _NO_OUTPUT:
+        if self._first_chunk and raw.startswith(DELTAS):
+            # Nearly all chunks are deltas, and after the first they say nothing more.
+            return span
+        time_ns = self._session.now_ns
+        chunk = chunk_of(event.data.chunk)
+        if not self._first_chunk and (chunk is None or chunk.type not in _NO_OUTPUT):
             self._note_first(span, time_ns)
         if chunk is not None:
             self._usage(span, usage_of(chunk.usage) if chunk.type == "usage" else None)
@@ -147,9 +136,9 @@ class Attempts:
         self._usage(span, usage_of(data.usage))
         self._stream(span, event)
         if self._settled_ns is None:
-            self._settle(span, event, to_ns(event.time), None)
+            self._settle(span, event, self._session.now_ns, None)
         span.set(Attr.SEQ_END, event.seq)
-        if self._content:
+        if self._session.content:
             content = data.content if data.message is None else data.message.content
             span.set(Attr.OUTPUT_MESSAGES, messages_json("assistant", content))
         return span
@@ -159,7 +148,7 @@ class Attempts:
         span = self._settling(event)
         if span is not None:
             self._stream(span, event)
-            self._settle(span, event, to_ns(event.time), None)
+            self._settle(span, event, self._session.now_ns, None)
         return span
 
     def _settling(self, event: SessionEvent) -> SessionSpan | None:
@@ -167,7 +156,7 @@ class Attempts:
         if span is None and self._step is not None:
             # A second answer in the step, out of nowhere: kept, but with no length.
             self._number += 1
-            span = self._make(self._step, to_ns(event.time))
+            span = self._make(self._step, self._session.now_ns)
             self._begin_span(span, self._step, event, **{Attr.SYNTHETIC: True})
         return span
 
@@ -192,14 +181,13 @@ class Attempts:
                 span.set(name, count)
 
     def _stream(self, span: SessionSpan, event: AssistantMessage | AssistantAttempt) -> None:
-        entries = stream_entries(event.data.stream)
-        if not entries:
+        head, last = stream_ends(event.data.stream)
+        if head is None:
             return
-        head = entries[0]
         first = head.time0 if head.time is None else head.time
         if first is not None and (head.chunk is None or head.chunk.type not in _NO_OUTPUT):
             self._note_first(span, to_ns(first))
-        reason = finish_in(entries)
+        reason = finish_of(last.chunk) if last is not None and last.chunk is not None else None
         if reason is not None:
             span.set(Attr.FINISH_REASONS, [reason.kind])
 
@@ -221,7 +209,7 @@ class Attempts:
     def finish(self) -> None:
         """End the attempt if it has settled."""
         if self.span is not None and self._settled_ns is not None:
-            self.span.end(self._settled_ns, self._guard)
+            self.span.end(self._settled_ns)
             self.span, self._settled_ns = None, None
 
     def close(self, time_ns: int) -> bool:
@@ -237,7 +225,7 @@ class Attempts:
         span, self.span = self.span, None
         if span is not None:
             span.mark(Attr.UNCLOSED)
-            span.end(time_ns, self._guard)
+            span.end(time_ns)
         self._step, self._start_ns, self._settled_ns = None, None, None
         return span is not None
 

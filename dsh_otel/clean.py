@@ -29,6 +29,8 @@ MAX_CONTENT: Final = 16384
 """Longest content attribute, in characters."""
 
 MAX_LIST: Final = 64
+MAX_DIGITS: Final = 64
+MAX_BITS: Final = 4096
 _MAX_INT: Final = 2**63 - 1
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -70,7 +72,7 @@ def clean_value(value: Any, limit: int = MAX_VALUE) -> AttributeValue | None:  #
         return clean_text(value, limit)
     if kind is int:
         # The log's own numbers fit; hostile ones are kept readable.
-        return value if -_MAX_INT <= value <= _MAX_INT else clean_text(str(value)[:64], limit)
+        return value if -_MAX_INT <= value <= _MAX_INT else _huge(value)
     if kind is bool:
         return bool(value)
     if kind is float:
@@ -78,6 +80,31 @@ def clean_value(value: Any, limit: int = MAX_VALUE) -> AttributeValue | None:  #
     if kind in (list, tuple):
         return [clean_text(str(item), limit) for item in value[:MAX_LIST]]
     return clean_text(str(value), limit) if isinstance(value, str) else None
+
+
+def _huge(value: int) -> str:
+    # Python refuses to print thousands of digits.
+    return str(value)[:MAX_DIGITS] if value.bit_length() < MAX_BITS else "…"
+
+
+def all_fit(values: Mapping[str, Any]) -> bool:
+    """Whether nothing about some attributes needs to be changed or held back.
+
+    It is nearly always so, and saying it is much cheaper than going through them one by one.
+    """
+    if not CONTENT.isdisjoint(values):
+        return False
+    for value in values.values():
+        kind = type(value)
+        if kind is str:
+            if not value.isascii() or len(value) > MAX_VALUE:
+                return False
+        elif kind is int:
+            if not -_MAX_INT <= value <= _MAX_INT:
+                return False
+        elif kind is not bool and (kind not in (float, list) or clean_value(value) != value):
+            return False
+    return True
 
 
 @dataclass(slots=True)
@@ -97,20 +124,16 @@ class Privacy:
     redact: Redactor | None = None
     refused: int = field(default=0, init=False)
 
-    def attributes(self, values: Mapping[str, Any]) -> dict[str, AttributeValue]:
+    def attributes(self, values: dict[str, Any]) -> dict[str, AttributeValue]:
         """Return the attributes that may leave, in a form that can."""
+        if self.redact is None and all_fit(values):
+            return values
         found: dict[str, AttributeValue] = {}
         for name, value in values.items():
-            if name in CONTENT:
-                if not self.content:
-                    continue
-                limit = MAX_CONTENT
-            else:
-                limit = MAX_VALUE
-            allowed = value if self.redact is None else self._ask(self.redact, name, value)
-            if allowed is None:
+            if value is None or (name in CONTENT and not self.content):
                 continue
-            cleaned = clean_value(allowed, limit)
+            allowed = value if self.redact is None else self._ask(self.redact, name, value)
+            cleaned = clean_value(allowed, MAX_CONTENT if name in CONTENT else MAX_VALUE)
             if cleaned is not None:
                 found[name] = cleaned
         return found

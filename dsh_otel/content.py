@@ -10,6 +10,8 @@ from dsh_core.payloads import blocks
 from dsh_otel.clean import MAX_CONTENT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from msgspec import Raw
 
     from dsh_core.payloads import Block
@@ -25,14 +27,24 @@ def messages_json(role: str, content: Raw) -> str:
         role: ``user`` or ``assistant``.
         content: The message's content blocks.
     """
-    room = MAX_CONTENT // 2
+    found, room, number = blocks(content), MAX_CONTENT // 2, MAX_PARTS
+    while True:
+        parts = _parts(found[:number], room)
+        text = bytes(_encode([{"role": role, "parts": parts}])).decode()
+        if len(text) <= MAX_CONTENT:
+            return text
+        # Quoting makes some texts many times longer.
+        room, number = room // 2, number // 2
+
+
+def _parts(found: Sequence[Block], room: int) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
-    for block in blocks(content)[:MAX_PARTS]:
+    for block in found:
         part, size = _part(block, room)
         if part is not None:
             parts.append(part)
             room = max(room - size, 0)
-    return bytes(_encode([{"role": role, "parts": parts}])).decode()
+    return parts
 
 
 def _part(block: Block, room: int) -> tuple[dict[str, Any] | None, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.codes import ADVICE, CODES, CodeInfo, Family, Where
 from dsh_core.contract.catalogue import CATALOGUE, Entry
@@ -17,6 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NOTE: Final = "<!-- Written by `make docs` from the code. Do not edit. -->"
+
+_RULES_INTRO: Final = """\
+What a session has to keep to, by the package of the harness that owns the rule. The id of a rule
+names the fault; it is public and never changes its meaning. `dsh-otel rules` prints the same on the
+command line; `dsh-otel check --rules` and `--exclude` choose among them.
+
+Contracts: `seed` for logs of June, `v0` for the formats v0 to v3, `v4` for format v4."""
+
+_CODES_INTRO: Final = """\
+What the codes of failed tools, model requests and turns mean, and what to do about them. Decisions
+hang on families, not on codes: no list of codes is ever complete, and one that is not listed here
+has a family by the way it is spelled; `dsh-otel codes CODE` tells which. A route proposes: nothing
+here retries a call or widens a right."""
+
+_SYSTEM_INTRO: Final = f"""\
+Names of the operating system, found in texts that came without a code. Every other one is
+`{Family.UNKNOWN_OUTCOME}`."""
 
 _SEVERITIES: Final = {
     Severity.VIOLATION: "the contract is broken",
@@ -31,10 +48,7 @@ def rules_page() -> str:
     parts = [
         "# Rules",
         _NOTE,
-        "What a session has to keep to, by the package of the harness that owns the rule. The id of a "
-        "rule names the fault; it is public and never changes its meaning. `dsh-otel rules` prints the "
-        "same from the command line, `dsh-otel check --rules` and `--exclude` choose among them.",
-        "Contracts: `seed` for logs of June, `v0` for the formats v0 to v3, `v4` for format v4.",
+        _RULES_INTRO,
         _table(
             ("Severity", "Meaning", "Code"),
             [(f"`{name}`", text, f"`{name.code}`") for name, text in _SEVERITIES.items()],
@@ -52,16 +66,14 @@ def rules_page() -> str:
 
 def _rule(entry: Entry) -> str:
     rule = entry.rule
-    return "\n\n".join(
-        (
-            f'### <a id="{rule.id}"></a>`{rule.id}`',
-            f"{_sentence(rule.fault)}",
-            f"- **Severity:** {rule.severity}\n"
-            f"- **Contracts:** {contract_names(rule)}\n"
-            f"- **Source:** {rule.source}\n"
-            f"- **What to do:** {_plain(rule.advice)}",
-        )
+    lines = (
+        f"- **Severity:** {rule.severity}",
+        f"- **Contracts:** {contract_names(rule)}",
+        f"- **Source:** {rule.source}",
+        f"- **What to do:** {_plain(rule.advice)}",
     )
+    head = f'### <a id="{rule.id}"></a>`{rule.id}`'
+    return "\n\n".join((head, f"{_capital(_plain(rule.fault))}.", "\n".join(lines)))
 
 
 def codes_page() -> str:
@@ -69,10 +81,7 @@ def codes_page() -> str:
     parts = [
         "# Error codes",
         _NOTE,
-        "What the codes of failed tools, model requests and turns mean, and what to do about them. "
-        "Decisions hang on families, not on codes: no list of codes is ever complete, and one that is "
-        "not listed here gets a family by the way it is spelled. `dsh-otel codes CODE` tells which. "
-        "A route proposes: nothing here retries a call or widens a right.",
+        _CODES_INTRO,
         "## Families",
         _table(
             ("Family", "Codes listed", "Route", "Retryable"),
@@ -83,15 +92,15 @@ def codes_page() -> str:
         "## Retryable",
         _table(("Value", "Whether the same call may be repeated"), _defined(RETRYABLE_WORDS)),
     ]
-    blocks: dict[tuple[str, Where], list[CodeInfo]] = {}
+    areas: dict[str, dict[Where, list[CodeInfo]]] = {}
     for info in CODES.values():
         if info.where is not Where.ERRNO:
-            blocks.setdefault((info.area, info.where), []).append(info)
+            areas.setdefault(info.area, {}).setdefault(info.where, []).append(info)
     parts.append("## Codes of the harness")
-    for (area, where), infos in blocks.items():
-        parts.append(f"### {_capital(area)}: {where}")
-        parts.append(f"Found in {WHERE_WORDS[where]}.")
-        parts.append(_codes(infos))
+    for area, places in areas.items():
+        parts.append(f"### {_capital(area)}")
+        for where, infos in places.items():
+            parts += [f"Found in {WHERE_WORDS[where]}:", _codes(infos)]
     parts += _system_errors()
     return _page(parts)
 
@@ -122,7 +131,7 @@ def _codes(infos: Iterable[CodeInfo]) -> str:
 
 
 def _system_errors() -> list[str]:
-    """Name the system errors by family: their texts differ from system to system, families do not."""
+    """Name the system errors by family; their texts are left out, for each system has its own."""
     names = {
         family: ", ".join(
             f"`{info.code}`"
@@ -133,8 +142,7 @@ def _system_errors() -> list[str]:
     }
     return [
         "## System errors",
-        "Names of the operating system, found in texts that came without a code. Every other one is "
-        f"`{Family.UNKNOWN_OUTCOME}`.",
+        _SYSTEM_INTRO,
         _table(
             ("Family", "Names"), [(f"`{name}`", listed) for name, listed in names.items() if listed]
         ),
@@ -146,7 +154,7 @@ def _is_classed(info: CodeInfo) -> bool:
     return info.family is not Family.UNKNOWN_OUTCOME
 
 
-def _defined(words: Mapping[str, str]) -> list[tuple[str, str]]:
+def _defined(words: Mapping[Any, str]) -> list[tuple[str, str]]:
     return [(f"`{name}`", text) for name, text in words.items()]
 
 
@@ -161,10 +169,6 @@ def _cell(text: str) -> str:
 
 def _plain(text: str) -> str:
     return text.replace("<", "&lt;")
-
-
-def _sentence(clause: str) -> str:
-    return f"{_capital(_plain(clause))}."
 
 
 def _capital(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dsh_otel.processors.base import SessionSpanProcessor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from opentelemetry.trace import TracerProvider
 
@@ -21,7 +21,10 @@ _logger: Final = logging.getLogger("dsh_otel")
 
 
 class Drivers:
-    """The processors of one session tracer.
+    """The processors of one session tracer, found when it is made.
+
+    A processor that is added to the provider later sees the sessions that start after it: half a
+    session would look broken to a check.
 
     The SDK has no public way to ask a provider for its processors. Its private one is asked here,
     and only here; where that fails, processors must be handed over explicitly, and a warning says
@@ -31,6 +34,9 @@ class Drivers:
         provider: A provider that session span processors may have been added to.
         processors: Processors handed over explicitly.
         guard: Takes errors; a processor that raises is left out from then on.
+
+    Attributes:
+        active: The processors that are driven.
     """
 
     def __init__(
@@ -40,34 +46,15 @@ class Drivers:
         guard: Guard,
     ) -> None:
         self._guard = guard
-        self._given = tuple(processors)
-        self._source = getattr(provider, "_active_span_processor", None)
-        if self._source is not None and not hasattr(self._source, "_span_processors"):
-            _logger.warning(
-                "this OpenTelemetry SDK does not show its span processors: "
-                "hand session span processors to SessionTracer(processors=…)"
-            )
-        self._seen: object = None
-        self._active: list[SessionSpanProcessor] = []
-        self._broken: set[int] = set()
-        self._refresh()
-
-    def _refresh(self) -> None:
-        added = getattr(self._source, "_span_processors", ())
-        if added is self._seen:
-            return
-        self._seen = added
         found: dict[int, SessionSpanProcessor] = {}
-        for processor in (*self._given, *added):
-            if isinstance(processor, SessionSpanProcessor) and id(processor) not in self._broken:
+        for processor in (*processors, *_added_to(provider)):
+            if isinstance(processor, SessionSpanProcessor):
                 found.setdefault(id(processor), processor)
-        self._active = list(found.values())
+        self.active = list(found.values())
 
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
         """Show an event to all processors."""
-        if getattr(self._source, "_span_processors", None) is not self._seen:
-            self._refresh()
-        for processor in self._active:
+        for processor in self.active:
             try:
                 processor.on_event(event, span)
             except Exception as error:  # noqa: BLE001 - the host must not suffer
@@ -82,13 +69,27 @@ class Drivers:
         self._each(lambda processor: processor.on_close(session, span))
 
     def _each(self, call: Callable[[SessionSpanProcessor], Any]) -> None:
-        for processor in self._active:
+        for processor in self.active:
             try:
                 call(processor)
             except Exception as error:  # noqa: BLE001 - the host must not suffer
                 self._failed(processor, error)
 
     def _failed(self, processor: SessionSpanProcessor, error: Exception) -> None:
-        self._broken.add(id(processor))
-        self._active = [one for one in self._active if one is not processor]
+        self.active = [one for one in self.active if one is not processor]
         self._guard.failed(type(processor).__name__, error)
+
+
+def _added_to(provider: TracerProvider) -> Sequence[object]:
+    source = getattr(provider, "_active_span_processor", None)
+    if source is None:
+        # A provider of another kind, which takes no processors: the API's own, for example.
+        return ()
+    added: Sequence[object] | None = getattr(source, "_span_processors", None)
+    if added is None:
+        _logger.warning(
+            "this OpenTelemetry SDK does not show its span processors: "
+            "hand session span processors to SessionTracer(processors=…)"
+        )
+        return ()
+    return added

@@ -64,17 +64,24 @@ class DerivedIdGenerator(IdGenerator):
             trace_id: Id of its trace, None if it has a parent.
             span_id: Its own id.
         """
-        self._next.trace_id = trace_id
-        self._next.span_id = span_id
+        self._next.ids = (trace_id, span_id)
+
+    def clear(self) -> None:
+        """Take back what was laid out and not used: the span did not ask for ids."""
+        self._next.ids = None
 
     def generate_span_id(self) -> int:
         """Return the id laid out for the next span, else a random one."""
-        span_id: int | None = getattr(self._next, "span_id", None)
-        self._next.span_id = None
-        return self._random.generate_span_id() if span_id is None else span_id
+        ids: tuple[int | None, int] | None = getattr(self._next, "ids", None)
+        if ids is None:
+            return self._random.generate_span_id()
+        # A span takes its own id last.
+        self._next.ids = None
+        return ids[1]
 
     def generate_trace_id(self) -> int:
         """Return the id laid out for the next trace, else a random one."""
-        trace_id: int | None = getattr(self._next, "trace_id", None)
-        self._next.trace_id = None
-        return self._random.generate_trace_id() if trace_id is None else trace_id
+        ids: tuple[int | None, int] | None = getattr(self._next, "ids", None)
+        if ids is None or ids[0] is None:
+            return self._random.generate_trace_id()
+        return ids[0]

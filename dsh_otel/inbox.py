@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dsh_core.events import InboxSpliced
 
 MAX_QUEUED: Final = 1024
-MS_PER_S: Final = 1000
+NS_PER_S: Final = 1_000_000_000
 
 
 class Inbox:
@@ -18,11 +18,12 @@ class Inbox:
         """Start with empty lists."""
         self._lists: dict[str, list[int]] = {}
 
-    def splice(self, event: InboxSpliced) -> float | None:
+    def splice(self, event: InboxSpliced, now_ns: int) -> float | None:
         """Take in a change of a list.
 
         Args:
             event: The change: messages inserted, removed, or both.
+            now_ns: When it happens, Unix time in ns.
 
         Returns:
             For a claim of the agent's, how long the first claimed message waited, in seconds.
@@ -33,9 +34,9 @@ class Inbox:
         end = min(start + max(data.removed_count, 0), len(times))
         removed = times[start:end]
         room = MAX_QUEUED - len(times) + len(removed)
-        times[start:end] = [event.time] * min(len(data.inserted), room)
+        times[start:end] = [now_ns] * min(len(data.inserted), room)
         if len(self._lists) > 8:  # noqa: PLR2004 - dsh has two; a hostile log may name any
             self._lists.clear()
         if not removed or data.outcome:
             return None
-        return max(event.time - removed[0], 0) / MS_PER_S
+        return max(now_ns - removed[0], 0) / NS_PER_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.tracer import SessionTracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import TracerProvider as AnyTracerProvider
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 BATCH: int = 256
 """Spans that are exported together."""
+
+MAX_FAILURES: int = 3
+"""So many lost batches in a row end the attempts."""
 
 DEFAULT_SERVICE = "dsh"
 
@@ -64,10 +68,17 @@ class ReplaySpanProcessor(SpanProcessor):
     Args:
         exporter: Where spans go.
         batch: How many spans are exported together.
+
+    Attributes:
+        counts: What became of the spans.
+        gave_up: Whether so many batches in a row were lost that no more are tried: a receiver that
+            does not answer costs half a minute a batch. Spans are counted as lost from then on.
     """
 
     def __init__(self, exporter: SpanExporter, batch: int = BATCH) -> None:
         self.counts = ExportCounts()
+        self.gave_up = False
+        self._failures = 0
         self._exporter = exporter
         self._batch = batch
         self._waiting: list[ReadableSpan] = []
@@ -84,16 +95,20 @@ class ReplaySpanProcessor(SpanProcessor):
         spans, self._waiting = self._waiting, []
         if not spans:
             return
-        try:
-            result = self._exporter.export(spans)
-        except Exception as error:  # noqa: BLE001 - counted, and the replay goes on
-            self.counts.lost += len(spans)
-            self.counts.last_error = f"{type(error).__name__}: {error}"
-            return
-        if result is SpanExportResult.SUCCESS:
+        if not self.gave_up and self._accepted(spans):
             self.counts.sent += len(spans)
-        else:
-            self.counts.lost += len(spans)
+            self._failures = 0
+            return
+        self.counts.lost += len(spans)
+        self._failures += 1
+        self.gave_up = self._failures >= MAX_FAILURES
+
+    def _accepted(self, spans: Sequence[ReadableSpan]) -> bool:
+        try:
+            return self._exporter.export(spans) is SpanExportResult.SUCCESS
+        except Exception as error:  # noqa: BLE001 - counted, and the replay goes on
+            self.counts.last_error = f"{type(error).__name__}: {error}"
+            return False
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Export what waits.
@@ -207,17 +222,18 @@ def trace_session(
             strict=strict,
         )
         done = Replay(session_id=log.header.id, format=log.header.format)
-        for item in log.read():
-            if isinstance(item, Batch):
-                for event, line in zip(item.events, item.lines, strict=True):
-                    tracer.observe(event, line)
-                done.events += len(item.events)
-                if progress is not None:
-                    progress(len(item.events))
-            else:
-                tracer.observe_fault(item)
-                done.faults += 1
-        tracer.close()
+        # What is open ends, even if the log cannot be read to its end.
+        with closing(tracer):
+            for item in log.read():
+                if isinstance(item, Batch):
+                    for event, line in zip(item.events, item.lines, strict=True):
+                        tracer.observe(event, line)
+                    done.events += len(item.events)
+                    if progress is not None:
+                        progress(len(item.events))
+                else:
+                    tracer.observe_fault(item)
+                    done.faults += 1
     done.outcomes = dict(tracer.counts)
     done.unclosed = dict(tracer.unclosed)
     done.errors = dict(tracer.guard.errors)

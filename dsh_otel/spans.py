@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
     from dsh_core.events import Contract, SessionHeader
     from dsh_otel.clean import Privacy
+    from dsh_otel.guard import Guard
 
-MAX_EVENTS: Final = 64
-"""Span events that one span may hold; further ones are counted."""
+MAX_EVENTS: Final = 128
+"""Span events that one span may hold; further ones are counted. The SDK would drop the oldest."""
+
+MAX_NOTES: Final = 64
+"""How many of them the tracer may take for itself; findings must find room."""
 
 NS_PER_MS: Final = 1_000_000
 _EMPTY: Final = Context()
@@ -35,35 +39,48 @@ class Session:
         line: 1-based line of the event under observation, 0 if it came from no file.
         header_row: The header row as logged, if there was one.
         header_line: Its line.
-        content: Whether content is exported; decoding it is left out otherwise.
-        now_ns: Time of the event under observation, Unix time in ns.
+        now_ns: Time of the event under observation, Unix time in ns; before the first, when the
+            session was made, as far as the header says.
+        privacy: What may leave.
+        guard: Keeps errors of ours away from the host.
+        notes: Whatever processors want to remember about the session, by processor.
     """
 
     __slots__ = (
-        "content",
         "contract",
+        "guard",
         "header",
         "header_line",
         "header_row",
         "line",
+        "notes",
         "now_ns",
+        "privacy",
     )
 
-    def __init__(self, header: SessionHeader, contract: Contract, *, content: bool) -> None:
+    def __init__(
+        self, header: SessionHeader, contract: Contract, privacy: Privacy, guard: Guard
+    ) -> None:
         self.header = header
         self.contract = contract
-        self.content = content
-        self.now_ns = 0
+        self.privacy = privacy
+        self.guard = guard
+        self.notes: dict[object, Any] = {}
+        self.now_ns = to_ns(header.created_at)
         self.line = 0
         self.header_row: Mapping[str, object] | None = None
         self.header_line = 0
+
+    @property
+    def content(self) -> bool:
+        """Whether content is exported; decoding it is left out otherwise."""
+        return self.privacy.content
 
 
 class SessionSpan:
     """One span of the tree.
 
-    Everything written to it passes the privacy rules and the limits. A span that stands for an
-    event outside the tree starts only if somebody writes to it.
+    Everything written to it passes the privacy rules and the limits.
 
     Attributes:
         session: The session it belongs to.
@@ -74,41 +91,29 @@ class SessionSpan:
         call_id: Id of the tool call, empty for other kinds.
         trace_id: Id of its trace.
         start_ns: Start, Unix time in ns.
-        notes: Whatever a processor wants to remember about the span, by the processor.
+        otel: The OpenTelemetry span behind it.
         dropped_events: Span events that were over the limit.
         failed: Whether the status is set to ERROR.
         ended: Whether the span has ended.
     """
 
-    __slots__ = (
-        "_before_end",
-        "_context",
-        "_events",
-        "_open",
-        "_pending",
-        "_privacy",
-        "_span",
-        "call_id",
-        "dropped_events",
-        "ended",
-        "failed",
-        "kind",
-        "name",
-        "notes",
-        "session",
-        "start_ns",
-        "step",
-        "trace_id",
-        "turn",
-    )
+    # What most spans never change stands here: it costs nothing to make.
+    trace_id = 0
+    dropped_events = 0
+    failed = False
+    ended = False
+    otel: Span = INVALID_SPAN
+    _context: Context | None = None
+    _before_end: tuple[Callable[[], None], ...] = ()
+    _notes: dict[object, Any] | None = None
+    _events = 0
+    _noted = 0
 
     def __init__(
         self,
         session: Session,
-        privacy: Privacy,
         kind: str,
         start_ns: int,
-        *,
         turn: int | None = None,
         step: int | None = None,
         name: str = "",
@@ -120,47 +125,26 @@ class SessionSpan:
         self.step = step
         self.name = name
         self.call_id = call_id
-        self.trace_id = 0
         self.start_ns = start_ns
-        self.notes: dict[object, Any] = {}
-        self.dropped_events = 0
-        self.failed = False
-        self.ended = False
-        self._privacy = privacy
-        self._span: Span = INVALID_SPAN
-        self._context: Context | None = None
-        self._open: Callable[[SessionSpan], None] | None = None
         self._pending: dict[str, Any] = {}
-        self._events = 0
-        self._before_end: list[Callable[[], None]] = []
-
-    def start(self, span: Span) -> None:
-        """Take the OpenTelemetry span; used by the tracer."""
-        self._span = span
-        self._open = None
-
-    def start_if_written(self, opener: Callable[[SessionSpan], None]) -> None:
-        """Start only when somebody writes; used by the tracer."""
-        self._open = opener
 
     @property
-    def otel(self) -> Span:
-        """The OpenTelemetry span, started if it was not."""
-        if self._open is not None:
-            opener, self._open = self._open, None
-            opener(self)
-        return self._span
+    def notes(self) -> dict[object, Any]:
+        """Whatever processors want to remember about the span, by processor."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
 
     @property
     def started(self) -> bool:
         """Whether there is an OpenTelemetry span behind it."""
-        return self._span is not INVALID_SPAN
+        return self.otel is not INVALID_SPAN
 
     @property
     def context(self) -> Context:
         """The context that makes a span a child of this one."""
         if self._context is None:
-            self._context = set_span_in_context(self._span, _EMPTY)
+            self._context = set_span_in_context(self.otel, _EMPTY)
         return self._context
 
     @property
@@ -170,8 +154,6 @@ class SessionSpan:
 
     def set(self, name: str, value: Any) -> None:  # noqa: ANN401 - cleaned on the way
         """Set an attribute; it is written when the span ends."""
-        if self._open is not None:
-            _ = self.otel
         self._pending[name] = value
 
     def mark(self, name: str) -> None:
@@ -182,7 +164,7 @@ class SessionSpan:
         """Return an attribute that was set while the span was open, None if it was not."""
         return self._pending.get(name)
 
-    def add_event(self, name: str, attributes: Mapping[str, Any], time_ns: int) -> bool:
+    def add_event(self, name: str, attributes: dict[str, Any], time_ns: int) -> bool:
         """Add a span event.
 
         Args:
@@ -199,9 +181,19 @@ class SessionSpan:
         self._events += 1
         span = self.otel
         if span.is_recording():
-            time_ns = max(time_ns, self.start_ns)
-            span.add_event(name, self._privacy.attributes(attributes), timestamp=time_ns)
+            if time_ns < self.start_ns:
+                time_ns = self.start_ns
+                self.mark(Attr.TIME_ADJUSTED)
+            span.add_event(name, self.session.privacy.attributes(attributes), time_ns)
         return True
+
+    def note(self, name: str, attributes: dict[str, Any], time_ns: int) -> bool:
+        """Add a span event for an event of the log; used by the tracer, see `add_event`."""
+        if self._noted >= MAX_NOTES:
+            self.dropped_events += 1
+            return False
+        self._noted += 1
+        return self.add_event(name, attributes, time_ns)
 
     def fail(self, description: str) -> None:
         """Set the status to ERROR; the first description stays."""
@@ -210,33 +202,68 @@ class SessionSpan:
         self.failed = True
         span = self.otel
         if span.is_recording():
-            span.set_status(Status(StatusCode.ERROR, self._privacy.text("status", description, "")))
+            text = self.session.privacy.text("status", description, "")
+            span.set_status(Status(StatusCode.ERROR, text))
 
     def before_end(self, action: Callable[[], None]) -> None:
         """Run an action just before the span ends, while it is still writable."""
-        self._before_end.append(action)
+        self._before_end += (action,)
 
-    def end(self, end_ns: int, guard: Callable[[str, Callable[[], object]], bool]) -> None:
+    def end(self, end_ns: int) -> None:
         """End the span; used by the tracer.
 
         Args:
             end_ns: Unix time in ns; moved to the start if it lies before.
-            guard: Runs the actions that wait for the end.
         """
         if self.ended:
             return
         self.ended = True
         for action in self._before_end:
-            guard("before_end", action)
-        span = self._span
+            self.session.guard.run("before_end", action)
+        span = self.otel
         if span is INVALID_SPAN:
             return
         if end_ns < self.start_ns:
             end_ns = self.start_ns
-            self.mark(Attr.TIME_ADJUSTED)
-        if span.is_recording():
-            span.set_attributes(self._privacy.attributes(self._pending))
-        span.end(end_ns)
+            self._pending[Attr.TIME_ADJUSTED] = True
+        try:
+            if self._pending and span.is_recording():
+                span.set_attributes(self.session.privacy.attributes(self._pending))
+            span.end(end_ns)
+        except Exception as error:  # noqa: BLE001 - span processors of others run in here
+            self.session.guard.failed("ending a span", error)
+
+
+class LazySpan(SessionSpan):
+    """A span for an event outside the tree: it starts only if somebody writes to it."""
+
+    opener: Callable[[SessionSpan], None] | None = None
+
+    @property
+    def recording(self) -> bool:
+        """Whether what is written is kept; asking starts the span."""
+        self._start()
+        return super().recording
+
+    def _start(self) -> None:
+        if self.opener is not None:
+            opener, self.opener = self.opener, None
+            opener(self)
+
+    def set(self, name: str, value: Any) -> None:  # noqa: ANN401 - as in the base class
+        """Set an attribute."""
+        self._start()
+        super().set(name, value)
+
+    def add_event(self, name: str, attributes: dict[str, Any], time_ns: int) -> bool:
+        """Add a span event, see the base class."""
+        self._start()
+        return super().add_event(name, attributes, time_ns)
+
+    def fail(self, description: str) -> None:
+        """Set the status to ERROR."""
+        self._start()
+        super().fail(description)
 
 
 def to_ns(time_ms: int) -> int:

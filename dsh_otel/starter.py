@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from dsh_otel.clean import clean_text
 from dsh_otel.ids import DerivedIdGenerator, derive_span_id, derive_trace_id
 from dsh_otel.names import Attr, Operation, Span
-from dsh_otel.spans import Session, SessionSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.trace import Tracer
 
-    from dsh_otel.clean import Privacy
+    from dsh_otel.spans import Session, SessionSpan
 
 _NO_PARENT: Final = Context()
-_PREFIX: Final = {"turn": Span.TURN, "attempt": Span.ATTEMPT, "tool": Span.TOOL}
-_OPERATION: Final = {
-    "turn": Operation.TURN,
-    "attempt": Operation.ATTEMPT,
-    "tool": Operation.TOOL,
-}
-_KIND: Final = {"attempt": SpanKind.CLIENT}
-_FULL_NAME: Final = {"step": Span.STEP, "orphan": Span.ORPHAN}
+MAX_NAMES: Final = 256
+"""Span names that are remembered."""
+
+
+class _Kind(NamedTuple):
+    """What all spans of a kind have in common."""
+
+    otel: SpanKind
+    prefix: str
+    identity: dict[str, Any]
 
 
 class SpanStarter:
@@ -37,22 +35,26 @@ class SpanStarter:
         session: The session.
         tracer: Where spans come from.
         ids: The provider's id generator if it takes derived ids, else None.
-        privacy: What may leave.
     """
 
-    def __init__(
-        self, session: Session, tracer: Tracer, ids: DerivedIdGenerator | None, privacy: Privacy
-    ) -> None:
+    def __init__(self, session: Session, tracer: Tracer, ids: DerivedIdGenerator | None) -> None:
         self._session = session
         self._tracer = tracer
         self._ids = ids
-        self._privacy = privacy
         self._occurrence: dict[int, int] = {}
         self._newest_turn = -1
         self._used: set[int] = set()
-        self._trace_id = 0
-        self._id = clean_text(session.header.id, 256)
-        self._identity = {Attr.CONVERSATION: self._id}
+        self._trace_id = self._last_trace_id = 0
+        self._names: dict[tuple[str, str], str] = {}
+        identity = {Attr.CONVERSATION: session.header.id}
+        internal, client = SpanKind.INTERNAL, SpanKind.CLIENT
+        self._kinds = {
+            "turn": _Kind(internal, Span.TURN, identity | {Attr.OPERATION: Operation.TURN}),
+            "step": _Kind(internal, Span.STEP, identity),
+            "attempt": _Kind(client, Span.ATTEMPT, identity | {Attr.OPERATION: Operation.ATTEMPT}),
+            "tool": _Kind(internal, Span.TOOL, identity | {Attr.OPERATION: Operation.TOOL}),
+            "orphan": _Kind(internal, Span.ORPHAN, identity),
+        }
 
     @property
     def derives_ids(self) -> bool:
@@ -68,63 +70,70 @@ class SpanStarter:
             occurrence = self._occurrence.get(turn, 1) + 1
             self._occurrence[turn] = occurrence
         self._trace_id = derive_trace_id(self._session.header.id, turn, occurrence)
+        self._last_trace_id = self._trace_id
         self._used = set()
 
     def leave_trace(self) -> None:
         """End the trace of a turn: spans started from now on lie outside turns."""
         self._trace_id = 0
 
-    def make(self, kind: str, start_ns: int, **details: Any) -> SessionSpan:  # noqa: ANN401
-        """Return a span that has not started yet."""
-        return SessionSpan(self._session, self._privacy, kind, start_ns, **details)
-
     def start(
         self,
         span: SessionSpan,
         parent: SessionSpan | None,
-        attributes: Mapping[str, Any],
+        attributes: dict[str, Any],
         *key: object,
-    ) -> None:
+    ) -> SessionSpan:
         """Start a span.
 
         Args:
-            span: The span, made by `make`.
+            span: The span to start.
             parent: Its parent, None for a root.
             attributes: What is known of it so far; sampling can see it.
             key: What tells it apart from others of its kind in the trace.
+
+        Returns:
+            The span.
         """
         if parent is not None and parent.started:
             context, span.trace_id = parent.context, parent.trace_id
-            span.start_ns = max(span.start_ns, parent.start_ns)
+            if span.start_ns < parent.start_ns:
+                span.start_ns = parent.start_ns
+                span.mark(Attr.TIME_ADJUSTED)
         else:
             context = _NO_PARENT
             span.trace_id = self._trace_id or self._outside(span, key)
+        kind = self._kinds[span.kind]
         if self._ids is not None:
             span_id = self._unused(span.trace_id, span.kind, key)
             self._ids.lay_out(span.trace_id if context is _NO_PARENT else None, span_id)
-        identity: dict[str, Any] = dict(self._identity)
-        operation = _OPERATION.get(span.kind)
-        if operation is not None:
-            identity[Attr.OPERATION] = operation
         if span.turn is not None:
-            identity[Attr.TURN] = span.turn
-        if span.step is not None:
-            identity[Attr.STEP] = span.step
-        identity.update(attributes)
-        otel = self._tracer.start_span(
-            self._name(span),
-            context,
-            kind=_KIND.get(span.kind, SpanKind.INTERNAL),
-            attributes=self._privacy.attributes(identity),
-            start_time=span.start_ns,
-        )
-        span.start(otel)
+            attributes[Attr.TURN] = span.turn
+            if span.step is not None:
+                attributes[Attr.STEP] = span.step
+        attributes.update(kind.identity)
+        try:
+            span.otel = self._tracer.start_span(
+                self._name(kind, span.name) if span.name else kind.prefix,
+                context,
+                kind.otel,
+                self._session.privacy.attributes(attributes),
+                start_time=span.start_ns,
+            )
+        except Exception as error:  # noqa: BLE001 - samplers and processors of others run in here
+            self._session.guard.failed("starting a span", error)
+        finally:
+            if self._ids is not None:
+                self._ids.clear()
+        return span
 
     def _outside(self, span: SessionSpan, key: tuple[object, ...]) -> int:
-        # What lies outside turns is a trace of its own; what names a turn keeps company.
+        # What lies outside turns is a trace of its own; what names a turn keeps company, as long as
+        # no other turn comes between.
+        place = f"{self._session.header.id}/{self._last_trace_id:x}"
         if span.turn is not None:
-            return derive_trace_id(self._session.header.id, span.turn, 0)
-        return derive_trace_id(f"{self._session.header.id}/{span.kind}/{key}", None, 0)
+            return derive_trace_id(place, span.turn, 0)
+        return derive_trace_id(f"{place}/{span.kind}/{key}", None, 0)
 
     def _unused(self, trace_id: int, kind: str, key: tuple[object, ...]) -> int:
         span_id = derive_span_id(trace_id, kind, *key)
@@ -136,12 +145,12 @@ class SpanStarter:
         self._used.add(span_id)
         return span_id
 
-    def _name(self, span: SessionSpan) -> str:
-        fixed = _FULL_NAME.get(span.kind)
-        if fixed is not None:
-            return fixed
-        prefix = _PREFIX[span.kind]
-        if not span.name:
-            return prefix
-        name = self._privacy.text("span", span.name, "")
-        return f"{prefix} {name}" if name else prefix
+    def _name(self, kind: _Kind, name: str) -> str:
+        key = (kind.prefix, name)
+        known = self._names.get(key)
+        if known is None:
+            shown = self._session.privacy.text("span", name, "")
+            known = f"{kind.prefix} {shown}" if shown else kind.prefix
+            if len(self._names) < MAX_NAMES:
+                self._names[key] = known
+        return known

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.codes import Family
 from dsh_core.failures import failure_of
 from dsh_otel.names import Attr, Outcome, Span
+from dsh_otel.spans import SessionSpan
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable
 
     from dsh_core.events import ToolCall, ToolResult
-    from dsh_otel.spans import SessionSpan
+    from dsh_otel.spans import Session
     from dsh_otel.starter import SpanStarter
 
 MAX_OPEN: Final = 1024
 """Tool spans that may be open at once; the oldest is closed when there are more."""
 
+_OUTCOMES: Final = {
+    Family.CANCELLED: Outcome.CANCELLED,
+    Family.UNKNOWN_OUTCOME: Outcome.UNKNOWN,
+}
 REPAIRED: Final = ("TOOL_NOT_STARTED", "TOOL_OUTCOME_UNKNOWN")
 """Codes of results that crash repair writes."""
 
@@ -30,19 +34,14 @@ class ToolCalls:
     its turn ends, or when its id is used again.
 
     Args:
+        session: The session.
         starter: Starts the spans.
-        guard: Runs what waits for a span's end.
         unclosed: Counts spans that the log never closed, by kind.
     """
 
-    def __init__(
-        self,
-        starter: SpanStarter,
-        guard: Callable[[str, Callable[[], object]], bool],
-        unclosed: Counter[str],
-    ) -> None:
+    def __init__(self, session: Session, starter: SpanStarter, unclosed: Counter[str]) -> None:
+        self._session = session
         self._starter = starter
-        self._guard = guard
         self._unclosed = unclosed
         self._open: dict[str, SessionSpan] = {}
 
@@ -73,16 +72,15 @@ class ToolCalls:
         if before is not None:
             self._give_up(before, before_ns)
         name = data.name or Span.UNKNOWN_TOOL
-        span = self._starter.make(
-            "tool", now_ns, turn=data.turn, step=data.step, name=name, call_id=data.call_id
-        )
-        attributes = {
+        span = SessionSpan(self._session, "tool", now_ns, data.turn, data.step, name, data.call_id)
+        attributes: dict[str, Any] = {
             Attr.TOOL: name,
             Attr.TOOL_CALL_ID: data.call_id,
             Attr.TOOL_TYPE: "function",
             Attr.SEQ_START: event.seq,
-            Attr.TOOL_ARGUMENTS: data.arguments,
         }
+        if self._session.content:
+            attributes[Attr.TOOL_ARGUMENTS] = data.arguments
         self._starter.start(span, parent, attributes, data.step, data.call_id, event.seq)
         self._open[data.call_id] = span
         return span
@@ -110,7 +108,7 @@ class ToolCalls:
         span.set(Attr.TOOL_OUTCOME, Outcome.UNANSWERED)
         span.mark(Attr.UNCLOSED)
         self._unclosed[span.kind] += 1
-        span.end(end_ns, self._guard)
+        span.end(end_ns)
 
 
 def describe_result(span: SessionSpan, event: ToolResult, *, content: bool) -> None:
@@ -121,17 +119,15 @@ def describe_result(span: SessionSpan, event: ToolResult, *, content: bool) -> N
         event: The result.
         content: Whether the result's text may be exported.
     """
-    failure = failure_of(event)
+    data = event.data
+    failure = failure_of(event) if data.failed else None
     outcome = Outcome.OK
     if failure is not None:
         found = failure.classification
-        outcome = {
-            Family.CANCELLED: Outcome.CANCELLED,
-            Family.UNKNOWN_OUTCOME: Outcome.UNKNOWN,
-        }.get(found.family, Outcome.ERROR)
+        outcome = _OUTCOMES.get(found.family, Outcome.ERROR)
         if found.code in REPAIRED:
             span.mark(Attr.SYNTHETIC)
     span.set(Attr.TOOL_OUTCOME, outcome)
     span.set(Attr.SEQ_END, event.seq)
     if content:
-        span.set(Attr.TOOL_RESULT, event.data.text())
+        span.set(Attr.TOOL_RESULT, data.text())

@@ -59,20 +59,21 @@ class SessionTracer:
         strict: bool = False,
     ) -> None:
         header = SessionHeader(id=session) if isinstance(session, str) else session
-        privacy = privacy or Privacy()
-        self.session = Session(header, contract or header.contract, content=privacy.content)
-        self.session.header_row, self.session.header_line = header_row, header_line
         self.guard = Guard(strict=strict)
+        self.session = Session(
+            header, contract or header.contract, privacy or Privacy(), self.guard
+        )
+        self.session.header_row, self.session.header_line = header_row, header_line
         provider = tracer_provider or trace.get_tracer_provider()
         ids = getattr(provider, "id_generator", None)
         starter = SpanStarter(
             self.session,
             provider.get_tracer(SCOPE),
             ids if isinstance(ids, DerivedIdGenerator) else None,
-            privacy,
         )
         self._drivers = Drivers(provider, processors, self.guard)
-        self._tree = SpanTree(self.session, starter, self.guard.run)
+        self._tree = SpanTree(self.session, starter)
+        self._closed = False
 
     @property
     def counts(self) -> Counter[str]:
@@ -91,24 +92,35 @@ class SessionTracer:
             event: The next event of the session.
             line: Its 1-based line in the log, 0 if it came from no file.
         """
-        self.session.line = line
+        tree, self._closed = self._tree, False
         try:
-            span = self._tree.place(event)
+            span = tree.place(event)
         except Exception as error:  # noqa: BLE001 - the host must not suffer
             self.counts["failed"] += 1
             self.guard.failed("placing an event", error)
-            return
-        self._drivers.on_event(event, span)
-        self.guard.run("ending a span", self._tree.settle)
+            # To a check, a session that lacks an event looks broken.
+            span = tree.innermost()
+        if self._drivers.active:
+            self.session.line = line
+            self._drivers.on_event(event, span)
+        if tree.then is not None:
+            try:
+                tree.settle()
+            except Exception as error:  # noqa: BLE001 - as above
+                self.guard.failed("ending a span", error)
 
     def observe_fault(self, fault: Fault) -> None:
         """Show damage in the log to the processors."""
+        self._closed = False
         self.session.line = fault.line
-        self._drivers.on_fault(fault, self._tree.innermost())
+        self._drivers.on_fault(fault, self._tree.aside())
         self.guard.run("ending a span", self._tree.settle)
 
     def close(self) -> None:
         """End the session: what is open is ended as unclosed. Safe to call twice."""
-        self._drivers.on_close(self.session, self._tree.innermost())
+        if self._closed:
+            return
+        self._closed = True
+        self._drivers.on_close(self.session, self._tree.aside())
         self.guard.run("ending a span", self._tree.settle)
         self.guard.run("closing", self._tree.close)

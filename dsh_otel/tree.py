@@ -21,7 +21,8 @@ from dsh_otel.content import messages_json
 from dsh_otel.ids import first_turn_of
 from dsh_otel.inbox import Inbox
 from dsh_otel.names import Attr, Event, EventAttr, Span
-from dsh_otel.spans import Session, SessionSpan, to_ns
+from dsh_otel.spans import MAX_TIME_MS, NS_PER_MS, Session, SessionSpan, to_ns
+from dsh_otel.strays import Strays
 from dsh_otel.toolcalls import ToolCalls, describe_result
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from dsh_core.events import SessionEvent
     from dsh_core.payloads import ModelConfig
     from dsh_otel.starter import SpanStarter
-
-MAX_ORPHANS: Final = 128
-"""Spans without a place that one turn may have; further events are only counted."""
 
 REPAIRS: Final = ("interrupted", "forked")
 NOTED: Final = frozenset(
@@ -63,36 +61,31 @@ class SpanTree:
     Args:
         session: The session.
         starter: Starts the spans.
-        guard: Runs what waits for a span's end.
 
     Attributes:
         counts: Number of events by what became of them: ``opened``, ``closed``, ``noted`` (a span
             event), ``absorbed`` (part of an open span), ``outside`` (of every span), ``orphaned``
-            (a span of their own), ``overflow`` (over a limit).
+            (a span of their own), ``overflow`` (over a limit). Every event is counted once.
         unclosed: Number of spans that the log never closed, by kind.
+        then: What ends the spans that this event has closed, None if it has closed none.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        starter: SpanStarter,
-        guard: Callable[[str, Callable[[], object]], bool],
-    ) -> None:
+    def __init__(self, session: Session, starter: SpanStarter) -> None:
         self.counts: Counter[str] = Counter()
         self.unclosed: Counter[str] = Counter()
         self._session = session
         self._starter = starter
-        self._guard = guard
-        self._attempts = Attempts(starter, guard, content=session.content)
-        self._tools = ToolCalls(starter, guard, self.unclosed)
+        self._attempts = Attempts(session, starter)
+        self._tools = ToolCalls(session, starter, self.unclosed)
         self._inbox = Inbox()
         self._agent = session.header.agent_preset or Span.DEFAULT_AGENT
         self._turn: SessionSpan | None = None
         self._step: SessionSpan | None = None
-        self._orphans = 0
-        self._now = 0
-        self._before = 0
-        self._then: Callable[[], object] | None = None
+        self._strays = Strays(session, starter)
+        self._now = self._before = session.now_ns
+        self._seq: int | None = None
+        self._fate = ""
+        self.then: Callable[[], object] | None = None
         self._places: Mapping[str, Callable[[Any], SessionSpan]] = {
             "turn/start": self._turn_start,
             "turn/end": self._turn_end,
@@ -124,57 +117,60 @@ class SpanTree:
             The span that the event opens, closes or falls in, still writable; call `settle` when
             everybody has written to it.
         """
-        self._before = self._now
-        if event.time != UNREADABLE:
-            self._now = self._session.now_ns = to_ns(event.time)
-        self._then = None
-        return self._places.get(event.type, self._other)(event)
+        time = event.time
+        self._before, self._seq, self._fate = self._now, event.seq, ""
+        fits = 0 <= time <= MAX_TIME_MS
+        if fits:
+            self._now = self._session.now_ns = time * NS_PER_MS
+        elif time != UNREADABLE:
+            self._now = self._session.now_ns = to_ns(time)
+        place = self._places.get(event.type)
+        span = self._other(event) if place is None else place(event)
+        self.counts[self._fate or ("absorbed" if span.started else "outside")] += 1
+        if not fits and span.started:
+            span.mark(Attr.TIME_ADJUSTED)
+        return span
+
+    def aside(self) -> SessionSpan:
+        """Return the innermost open span for what is no event: damage, or the end."""
+        self._seq = None
+        return self.innermost()
 
     def settle(self) -> None:
         """End what the event placed last has closed."""
-        then, self._then = self._then, None
-        if then is not None:
+        if self.then is not None:
+            then, self.then = self.then, None
             then()
 
     def innermost(self) -> SessionSpan:
         """Return the innermost open span; outside all spans, one that starts only if written to."""
-        if self._tools.only is not None:
-            return self._tools.only
+        call, step = self._tools.only, self._step
+        # A call that is left over from another step is not what the session is at.
+        if call is not None and (step is None or (call.turn, call.step) == (step.turn, step.step)):
+            return call
         attempt = self._attempts.span
         if attempt is not None and not self._attempts.settled:
             return attempt
-        return self._step or self._turn or self._outside()
+        return step or self._turn or self._outside()
 
     def _parent(self) -> SessionSpan | None:
         return self._step or self._turn
 
     def _outside(self) -> SessionSpan:
-        span = self._starter.make("orphan", self._now)
-        span.start_if_written(self._start_outside)
-        self._then = partial(span.end, self._now, self._guard)
+        span = self._strays.outside(self._seq, self._refused)
+        self.then = partial(span.end, span.start_ns)
         return span
 
-    def _start_outside(self, span: SessionSpan) -> None:
-        attributes = {Attr.SYNTHETIC: True, Attr.SESSION: self._session.header.id}
-        self._starter.start(span, None, attributes, self._session.line, self._now)
+    def _refused(self) -> None:
+        if self._seq is not None:
+            self.counts["outside"] -= 1
+            self.counts["overflow"] += 1
 
     def _orphan(self, event: SessionEvent, kind: str = "orphan", **details: Any) -> SessionSpan:  # noqa: ANN401
         """Give an event that belongs nowhere a span of zero length."""
-        if self._orphans >= MAX_ORPHANS:
-            self.counts["overflow"] += 1
-            return self.innermost()
-        self._orphans += 1
-        self.counts["orphaned"] += 1
-        span = self._starter.make(kind, self._now, **details)
-        attributes: dict[str, Any] = {
-            Attr.SYNTHETIC: True,
-            Attr.SEQ_START: event.seq,
-            Attr.SEQ_END: event.seq,
-        }
-        if kind == "tool":
-            attributes |= {Attr.TOOL: span.name, Attr.TOOL_CALL_ID: span.call_id}
-        self._starter.start(span, self._parent(), attributes, event.type, event.seq)
-        self._then = partial(span.end, span.start_ns, self._guard)
+        self._fate = "overflow" if self._strays.full else "orphaned"
+        span = self._strays.orphan(event, kind, self._parent(), **details)
+        self.then = partial(span.end, span.start_ns)
         return span
 
     # Turns and steps
@@ -186,8 +182,8 @@ class SpanTree:
         header = self._session.header
         number = event.data.turn
         self._starter.new_trace(number)
-        self._orphans = 0
-        span = self._starter.make("turn", self._now, turn=number, name=self._agent)
+        self._strays.new_turn()
+        span = SessionSpan(self._session, "turn", self._now, number, name=self._agent)
         attributes: dict[str, Any] = {
             Attr.AGENT: self._agent,
             Attr.SESSION: header.id,
@@ -200,7 +196,7 @@ class SpanTree:
             attributes[Attr.PARENT_SESSION] = header.parent_session
         self._starter.start(span, None, attributes)
         self._turn = span
-        self.counts["opened"] += 1
+        self._fate = "opened"
         return span
 
     def _turn_end(self, event: e.TurnEnd) -> SessionSpan:
@@ -212,18 +208,18 @@ class SpanTree:
         turn.set(Attr.SEQ_END, event.seq)
         if kind in REPAIRS:
             turn.mark(Attr.SYNTHETIC)
-        self.counts["closed"] += 1
-        self._then = partial(self.close, closed=True)
+        self._fate = "closed"
+        self.then = partial(self.close, closed=True)
         return turn
 
     def _step_start(self, event: e.StepStart) -> SessionSpan:
         self._close_step(end_ns=self._before)
         data = event.data
-        span = self._starter.make("step", self._now, turn=data.turn, step=data.step)
+        span = SessionSpan(self._session, "step", self._now, data.turn, data.step)
         self._starter.start(span, self._turn, {Attr.SEQ_START: event.seq}, data.step, event.seq)
         self._step = span
         self._attempts.begin(span, 1, span.start_ns)
-        self.counts["opened"] += 1
+        self._fate = "opened"
         return span
 
     def _step_end(self, event: e.StepEnd) -> SessionSpan:
@@ -231,17 +227,20 @@ class SpanTree:
         if step is None or (step.turn, step.step) != (data.turn, data.step):
             return self._orphan(event, turn=data.turn, step=data.step)
         step.set(Attr.SEQ_END, event.seq)
-        self.counts["closed"] += 1
-        self._then = partial(self._close_step, closed=True)
+        self._fate = "closed"
+        self.then = partial(self._close_step, closed=True)
         return step
 
     def _close_step(self, *, closed: bool = False, end_ns: int | None = None) -> None:
         end_ns = self._now if end_ns is None else end_ns
-        if self._attempts.close(end_ns):
-            self.unclosed["attempt"] += 1
+        self._close_attempt(end_ns)
         step, self._step = self._step, None
         if step is not None:
             self._end(step, end_ns, closed=closed)
+
+    def _close_attempt(self, end_ns: int) -> None:
+        if self._attempts.close(end_ns):
+            self.unclosed["attempt"] += 1
 
     def close(self, *, closed: bool = False, end_ns: int | None = None) -> None:
         """End everything that is open.
@@ -262,7 +261,7 @@ class SpanTree:
         if not closed:
             span.mark(Attr.UNCLOSED)
             self.unclosed[span.kind] += 1
-        span.end(end_ns, self._guard)
+        span.end(end_ns)
 
     # Model attempts
 
@@ -271,7 +270,6 @@ class SpanTree:
         span = None
         if step is not None and step.step == data.step and step.turn == data.turn:
             span = self._attempts.chunk(event)
-        self.counts["absorbed" if span is not None else "outside"] += 1
         return span or self.innermost()
 
     def _message(self, event: e.AssistantMessage) -> SessionSpan:
@@ -289,7 +287,7 @@ class SpanTree:
             return self._orphan(
                 event, "attempt", turn=data.turn, step=data.step, name=self._attempts.model
             )
-        self.counts["closed"] += 1
+        self._fate = "closed"
         return span
 
     def _usage(self, event: e.UsageEvent) -> SessionSpan:
@@ -297,16 +295,15 @@ class SpanTree:
         if span is None:
             return self._other(event)
         self._attempts.usage(span, usage_of(event.data.usage), event)
-        self.counts["absorbed"] += 1
         return span
 
     def _retry_started(self, event: e.LlmRetryStarted) -> SessionSpan:
         if self._step is None:
             return self._other(event)
         step = self._step
-        self._attempts.close(self._now)
+        self._close_attempt(self._now)
         self._attempts.begin(step, retry_number(event.data.retry), self._now)
-        self.counts["opened"] += 1
+        self._fate = "opened"
         return step
 
     def _request_header(self, event: e.RequestHeader) -> SessionSpan:
@@ -318,19 +315,17 @@ class SpanTree:
     def _request(self, to: ModelConfig) -> SessionSpan:
         if to.model:
             self._attempts.provider, self._attempts.model = to.provider, to.model
-        self.counts["absorbed"] += 1
         return self.innermost()
 
     def _under_way(self, event: SessionEvent) -> SessionSpan:
         self._attempts.sign(event)
-        self.counts["absorbed"] += 1
         return self.innermost()
 
     # Tools
 
     def _tool_call(self, event: e.ToolCall) -> SessionSpan:
         self._attempts.finish()
-        self.counts["opened"] += 1
+        self._fate = "opened"
         return self._tools.open(event, self._parent(), self._now, self._before)
 
     def _tool_result(self, event: e.ToolResult) -> SessionSpan:
@@ -338,7 +333,6 @@ class SpanTree:
         data = event.data
         if event.surface_op is not ABSENT and not event.appends:
             # A replacement prunes the history; the call is long over.
-            self.counts["absorbed"] += 1
             return self.innermost()
         span = self._tools.take(event)
         if span is None:
@@ -351,8 +345,8 @@ class SpanTree:
                 call_id=data.call_id,
             )
         else:
-            self.counts["closed"] += 1
-            self._then = partial(span.end, self._now, self._guard)
+            self._fate = "closed"
+            self.then = partial(span.end, self._now)
         describe_result(span, event, content=self._session.content)
         return span
 
@@ -360,18 +354,19 @@ class SpanTree:
 
     def _user_message(self, event: e.UserMessage) -> SessionSpan:
         self._attempts.finish()
-        span = self._turn
-        if span is not None and span.get(Attr.INPUT_MESSAGES) is None:
-            source = event.data.source
-            if source is None or source.kind in ("", "user"):
-                text = messages_json("user", event.data.content) if self._session.content else None
-                span.set(Attr.INPUT_MESSAGES, text)
-        self.counts["absorbed"] += 1
+        span, source = self._turn, event.data.source
+        if (
+            self._session.content
+            and span is not None
+            and span.get(Attr.INPUT_MESSAGES) is None
+            and (source is None or source.kind in ("", "user"))
+        ):
+            span.set(Attr.INPUT_MESSAGES, messages_json("user", event.data.content))
         return self.innermost()
 
     def _spliced(self, event: e.InboxSpliced) -> SessionSpan:
         self._attempts.finish()
-        wait_s = self._inbox.splice(event)
+        wait_s = self._inbox.splice(event, self._now)
         turn = self._turn
         if wait_s is not None and turn is not None and turn.get(Attr.QUEUE_WAIT) is None:
             turn.set(Attr.QUEUE_WAIT, wait_s)
@@ -379,7 +374,6 @@ class SpanTree:
 
     def _preset(self, event: e.AgentPresetSelected) -> SessionSpan:
         self._agent = event.data.agent_preset or self._agent
-        self.counts["absorbed"] += 1
         return self.innermost()
 
     def _subagent(self, event: e.SubagentCatalog) -> SessionSpan:
@@ -392,13 +386,10 @@ class SpanTree:
         return span
 
     def _other(self, event: SessionEvent) -> SessionSpan:
-        self._attempts.finish()
+        if self._attempts.settled:
+            self._attempts.finish()
         span = self.innermost()
-        if not span.started:
-            self.counts["outside"] += 1
-        elif event.type in NOTED:
-            noted = span.add_event(Event.PREFIX + event.type, {EventAttr.SEQ: event.seq}, self._now)
-            self.counts["noted" if noted else "overflow"] += 1
-        else:
-            self.counts["absorbed"] += 1
+        if event.type in NOTED and span.started:
+            noted = span.note(Event.PREFIX + event.type, {EventAttr.SEQ: event.seq}, self._now)
+            self._fate = "noted" if noted else "overflow"
         return span

@@ -82,8 +82,10 @@ class Catalogue:
             }
             if not hits:
                 owners = ", ".join(sorted({entry.owner for entry in self.entries.values()}))
-                message = f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, owners are: {owners}"
-                raise UnknownRuleError(message)
+                raise UnknownRuleError(
+                    f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, "
+                    f"owners are: {owners}"
+                )
             found |= hits
         return found
 

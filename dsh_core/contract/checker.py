@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
 _logger: Final = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One of the things to call with an event.
+
+    Attributes:
+        handler: What to call.
+        rules: Whose it is, None for the timeline's move.
+        stray: Whether to call it only with events outside the step they name.
+    """
+
+    handler: Handler
+    rules: RuleSet | None = None
+    stray: bool = False
+
+
 class Checker:
     """Checks one session, event by event.
 
@@ -35,7 +51,7 @@ class Checker:
         catalogue: Where the rules come from.
         header_row: The header row as logged, for the rules about it.
         header_line: Its 1-based line.
-        strict: Let an error inside a rule through instead of switching the rule set off (for tests).
+        strict: Let an error inside a rule through, for tests, instead of switching the set off.
 
     Attributes:
         disabled: Owners with a rule set that raised an error and was switched off.
@@ -61,9 +77,14 @@ class Checker:
         self.disabled: list[str] = []
         self.events = 0
         self._strict = strict
+        # The last finding of lost lines: the last of them, and how many events came before it.
+        self._stretch: tuple[Finding, int, int] | None = None
         self._order = Order(self._run)
         self._sets: list[RuleSet] = [cls(self._run) for cls in catalogue.sets]
-        self._chains: dict[str, Sequence[Handler]] = {}
+        self._moves = self._run.timeline.handlers()
+        self._always: list[tuple[RuleSet, Mapping[str, Handler]]] = []
+        self._strays: list[tuple[RuleSet, Mapping[str, Handler]]] = []
+        self._calls: dict[str, Sequence[_Call]] = {}
         self._outside: dict[str, Handler] = {}
         self._handlers: dict[type[SessionEvent], Handler | None] = {}
         self._wire()
@@ -74,33 +95,49 @@ class Checker:
         return self._run.contract
 
     def _wire(self) -> None:
-        """Lay out what to call by event type: the rules first, then the move of the timeline."""
-        timeline = self._run.timeline
-        moves = timeline.handlers()
-        tables = [rules.handlers() for rules in self._sets]
-        outside = [rules.inside_step() for rules in self._sets]
-        kinds = {kind for table in (*tables, *outside) for kind in table} | set(moves)
-        self._chains, self._outside = {}, {}
-        for kind in kinds | set(KNOWN_EVENTS) | {EVERY}:
-            chain = [table[key] for table in tables for key in {EVERY, kind} if key in table]
-            strays = [table[kind] for table in outside if kind in table]
-            if chain and strays:
-                chain.append(_if_outside(timeline, _compose(strays)))
-            elif strays:
-                self._outside[kind] = strays[0] if len(strays) == 1 else _compose(strays)
-            if kind in moves:
-                chain.append(moves[kind])
-            self._chains[kind] = tuple(chain)
+        """Note who listens to what; what to call for a type is laid out when one comes."""
+        self._always = [(rules, rules.handlers()) for rules in self._sets]
+        self._strays = [(rules, rules.inside_step()) for rules in self._sets]
+        self._calls, self._outside = {}, {}
         # By class, and complete: a plain subscript is the cheapest look-up there is.
-        self._handlers = {
-            cls: None if kind in self._outside else _compose(self._chains[kind])
-            for kind, cls in KNOWN_EVENTS.items()
-        }
+        self._handlers = dict.fromkeys(KNOWN_EVENTS.values(), self._first)
         self._handlers[UnknownEvent] = self._unknown
+        for kind in {kind for _, table in self._strays for kind in table}:
+            calls = self._calls_for(kind)
+            if all(call.stray for call in calls):
+                self._outside[kind] = _compose([call.handler for call in calls])
+                self._handlers[KNOWN_EVENTS[kind]] = None
+
+    def _calls_for(self, kind: str) -> Sequence[_Call]:
+        """Return what to call for a type: the rules first, then the move of the timeline."""
+        calls = self._calls.get(kind)
+        if calls is None:
+            chain = [
+                _Call(table[key], rules)
+                for rules, table in self._always
+                for key in (EVERY, kind)
+                if key in table
+            ]
+            chain += [
+                _Call(table[kind], rules, stray=True)
+                for rules, table in self._strays
+                if kind in table
+            ]
+            move = self._moves.get(kind)
+            calls = (*chain, _Call(move)) if move is not None else tuple(chain)
+            if kind in KNOWN_EVENTS:
+                self._calls[kind] = calls
+        return calls
+
+    def _first(self, event: SessionEvent, line: int) -> None:
+        """Lay out what to call for a type that comes for the first time, and call it."""
+        handler = _in_order(self._calls_for(event.type), self._run.timeline)
+        self._handlers[type(event)] = handler
+        handler(event, line)
 
     def _unknown(self, event: SessionEvent, line: int) -> None:
-        for handler in self._chains.get(event.type) or self._chains[EVERY]:
-            handler(event, line)
+        for call in self._calls_for(event.type):
+            call.handler(event, line)
 
     def observe(self, event: SessionEvent, line: int = 0) -> list[Finding]:
         """Check one event.
@@ -112,7 +149,24 @@ class Checker:
         Returns:
             What became known with it; usually nothing. A finding may concern an earlier event.
         """
-        return self.observe_all((event,), (line,))
+        # What `observe_all` does for many, without the preparations that only many repay.
+        order, run = self._order, self._run
+        if event.seq == order.expected and order.last_time <= event.time <= MAX_SAFE_INTEGER:
+            order.expected += 1
+            order.last_time = event.time
+        else:
+            order.judge(event, line)
+        handler = self._handlers[type(event)]
+        if handler is None and not run.timeline.is_open(event.data.turn, event.data.step):
+            handler = self._outside[event.type]
+        if handler is not None:
+            try:
+                handler(event, line)
+            except Exception as error:  # noqa: BLE001 - a broken rule must not break the host
+                self._recover(error, event, line)
+        run.last_seq, run.last_line = event.seq, line
+        self.events += 1
+        return self._collect()
 
     def observe_all(self, events: Sequence[SessionEvent], lines: Sequence[int]) -> list[Finding]:
         """Check events in their order.
@@ -157,6 +211,16 @@ class Checker:
 
     def observe_fault(self, fault: Fault) -> list[Finding]:
         """Take in what the reader says of bytes that are not a proper event."""
+        if fault.lost and self._stretch is not None:
+            finding, line, events = self._stretch
+            if (fault.rule, fault.line, self.events) == (finding.rule, line + 1, events):
+                # A stretch of damaged lines is one cause.
+                finding.fold(-1)
+                self._stretch = (finding, fault.line, events)
+                return []
+        return self._take(fault)
+
+    def _take(self, fault: Fault) -> list[Finding]:
         finding = self._run.report(
             fault.rule,
             fault.message,
@@ -166,8 +230,13 @@ class Checker:
             got=fault.got,
             always=True,
         )
-        if fault.lost and finding is not None:
+        if finding is not None and fault.partial:
+            self._order.partial(finding)
+        elif finding is not None and fault.lost:
             self._order.lost(finding)
+            self._stretch = (finding, fault.line, self.events)
+            if not self.events and self._run.head_damage is None:
+                self._run.head_damage = finding
         return self._collect()
 
     def finish(self, *, final: bool = False) -> list[Finding]:
@@ -177,8 +246,13 @@ class Checker:
             final: Whether the end of the log is declared: nothing will follow.
         """
         self._run.cause = None
-        for rules in self._sets:
-            rules.finish(final=final)
+        for rules in tuple(self._sets):
+            try:
+                rules.finish(final=final)
+            except Exception as error:
+                if self._strict:
+                    raise
+                self._disable(rules, error, self._run.last_seq)
         return self._collect()
 
     def _collect(self) -> list[Finding]:
@@ -189,29 +263,31 @@ class Checker:
 
     def _recover(self, error: Exception, event: SessionEvent, line: int) -> None:
         """Switch off the rule set that raised, and let the others see the event."""
-        broken = _rule_set(error.__traceback__)
-        if self._strict or broken is None:
-            raise error
-        chain = self._chains.get(event.type) or self._chains.get(EVERY, ())
-        owners = [getattr(handler, "__self__", None) for handler in chain]
-        place = owners.index(broken) if broken in owners else len(chain)
+        calls = self._calls_for(event.type)
+        while True:
+            place = _failing(calls, error.__traceback__)
+            broken = None if place is None else calls[place].rules
+            if place is None or broken is None or self._strict:
+                raise error
+            self._disable(broken, error, event.seq)
+            calls = [call for call in calls[place + 1 :] if call.rules is not broken]
+            try:
+                _in_order(calls, self._run.timeline)(event, line)
+            except Exception as another:  # noqa: BLE001 - a broken rule must not break the host
+                error = another
+            else:
+                return
+
+    def _disable(self, broken: RuleSet, error: Exception, seq: int) -> None:
         self._sets.remove(broken)
         self.disabled.append(broken.owner)
         _logger.error(
             "a rule of %r raised %s at seq %d and is switched off for this session",
             broken.owner,
             type(error).__name__,
-            event.seq,
+            seq,
         )
         self._wire()
-        for handler in chain[place + 1 :]:
-            if getattr(handler, "__self__", None) is broken:
-                continue
-            try:
-                handler(event, line)
-            except Exception as another:  # noqa: BLE001 - as above
-                self._recover(another, event, line)
-                return
 
 
 def _ignore(_event: SessionEvent, _line: int) -> None:
@@ -243,6 +319,16 @@ def _compose(chain: Sequence[Handler]) -> Handler:
     return call_all
 
 
+def _in_order(calls: Sequence[_Call], timeline: Timeline) -> Handler:
+    """Make one callable of several calls, of which strays come last but for the move."""
+    strays = [call.handler for call in calls if call.stray]
+    before = [call.handler for call in calls if not call.stray and call.rules is not None]
+    move = [call.handler for call in calls if call.rules is None]
+    if strays:
+        before.append(_if_outside(timeline, _compose(strays)))
+    return _compose([*before, *move])
+
+
 def _if_outside(timeline: Timeline, stray: Handler) -> Handler:
     def call_if_outside(event: SessionEvent, line: int) -> None:
         if not timeline.is_open(event.data.turn, event.data.step):
@@ -251,10 +337,16 @@ def _if_outside(timeline: Timeline, stray: Handler) -> Handler:
     return call_if_outside
 
 
-def _rule_set(traceback: TracebackType | None) -> RuleSet | None:
+def _failing(calls: Sequence[_Call], traceback: TracebackType | None) -> int | None:
+    """Return which of some calls an error came out of, None if of none of them."""
     while traceback is not None:
-        owner = traceback.tb_frame.f_locals.get("self")
-        if isinstance(owner, RuleSet):
-            return owner
+        frame = traceback.tb_frame
+        for place, call in enumerate(calls):
+            function = getattr(call.handler, "__func__", call.handler)
+            owner = getattr(call.handler, "__self__", None)
+            if getattr(function, "__code__", None) is frame.f_code and (
+                owner is None or frame.f_locals.get("self") is owner
+            ):
+                return place
         traceback = traceback.tb_next
     return None

@@ -30,8 +30,8 @@ _CODES = {
 class Finding(msgspec.Struct, kw_only=True):
     """One fault and everything that follows from it.
 
-    `count` and `last_seq` grow while the checker folds consequences into the finding: they are final
-    once the session is finished. Everything else is fixed.
+    `count`, `first_seq` and `last_seq` grow while the checker folds consequences into the finding:
+    they are final once the session is finished. Everything else is fixed.
 
     Attributes:
         rule: Id of the rule in the catalogue.
@@ -45,8 +45,8 @@ class Finding(msgspec.Struct, kw_only=True):
         step: Step that the event names or lies in.
         call_id: Tool call concerned.
         count: Number of events that this finding stands for.
-        first_seq: Seq of the first of them.
-        last_seq: Seq of the last of them.
+        first_seq: The lowest seq among them, None if the fault itself has none.
+        last_seq: The highest seq among them.
         expected: What the contract wants here.
         got: What is there instead.
     """
@@ -70,8 +70,12 @@ class Finding(msgspec.Struct, kw_only=True):
     def fold(self, seq: int) -> None:
         """Count one more event as a consequence of this finding."""
         self.count += 1
-        if seq >= 0:
+        if seq < 0:
+            return
+        if self.last_seq is None or seq > self.last_seq:
             self.last_seq = seq
+        if self.first_seq is not None and seq < self.first_seq:
+            self.first_seq = seq
 
     @property
     def place(self) -> tuple[int, int]:

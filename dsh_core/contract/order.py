@@ -1,23 +1,35 @@
 """The order of events: seq, time, and what a repetition or a loss explains.
 
 A burst of repeated events is one finding, and what repeated events do to turns and steps is its
-consequence. After damage that may have cost an event, a jump of seq shows that it did; everything that
-does not fit until the next turn starts is a consequence of the damage.
+consequence. A jump of seq shows that events are missing, lost to damage or removed; everything that
+does not fit until the next turn starts is a consequence.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsh_core.events import MAX_SAFE_INTEGER, UNREADABLE, AssistantChunk
+from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.run import SourceKind
+from dsh_core.events import (
+    MAX_SAFE_INTEGER,
+    UNREADABLE,
+    AssistantChunk,
+    AssistantMessage,
+    ToolCall,
+    ToolResult,
+)
+from dsh_core.payloads import NO_NUMBER
 
 if TYPE_CHECKING:
-    from dsh_core.contract.findings import Finding
     from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent
 
 NEVER: Final = -(2**60)
 """An expectation that no event meets: the next event must be judged one by one."""
+
+LOST: Final = "lost"
+"""Blames a loss for whatever refers to an event that may have been lost."""
 
 
 class Order:
@@ -34,12 +46,21 @@ class Order:
         self.last_time = 0
         self._last = -1
         self._high = -1
-        self._before_jump = -1
+        # The last jump: the numbers between these two were not used. The finding that reported it.
+        self._jump = (-1, -1)
+        self._gap: Finding | None = None
+        # A burst of repeated events lasts until this seq is passed.
         self._burst_until: int | None = None
         self._burst: Finding | None = None
-        self._burst_turn: int | None = None
+        self._burst_turn = 0
+        self._burst_size = 0
+        self._before_burst: tuple[int | None, int | None] = (None, None)
+        # Damage that may have cost events; the next seq shows whether it did.
         self._lost: Finding | None = None
-        self._tolerant = False
+        # Damage that left only a part of the event that comes next.
+        self._partial: Finding | None = None
+        # What explains everything until the next turn starts.
+        self._tolerated: Finding | None = None
         self._new_turn = False
         self._clock: Finding | None = None
 
@@ -49,13 +70,42 @@ class Order:
         self._lost = finding
         self.expected = NEVER
 
+    def partial(self, finding: Finding) -> None:
+        """Note that the next event could be read in part only."""
+        self._catch_up()
+        self._partial = finding
+        self.expected = NEVER
+
     def judge(self, event: SessionEvent, line: int) -> None:
         """Judge seq and time of one event, and set what explains its other faults."""
+        run = self._run
         self._catch_up()
+        partial, self._partial = self._partial, None
+        run.counted = False
+        run.cause = self._cause()
         self._judge_seq(event, line)
+        run.cause = self._cause()
         self._judge_time(event, line)
-        busy = self._burst_until is not None or self._tolerant
+        if partial is not None:
+            self._judge_partial(event, partial)
+        run.cause = self._cause() or partial
+        busy = run.cause is not None or self._lost is not None
         self.expected = NEVER if busy else self._last + 1
+
+    def _cause(self) -> Finding | None:
+        """Return what explains everything just now."""
+        return self._tolerated if self._burst_until is None else self._burst
+
+    def _judge_partial(self, event: SessionEvent, finding: Finding) -> None:
+        self._run.counted = True
+        turn = getattr(event.data, "turn", None)
+        nameless = isinstance(event, ToolCall | ToolResult) and not event.data.call_id
+        if turn == NO_NUMBER or nameless or not event.type:
+            # It may have opened or closed anything.
+            self._tolerate(finding)
+        elif isinstance(event, AssistantMessage):
+            # The calls that it advertises were not read.
+            self._run.blame(finding, ("answer", turn, event.data.step))
 
     def _catch_up(self) -> None:
         if self.expected != NEVER:
@@ -64,8 +114,9 @@ class Order:
 
     def _judge_seq(self, event: SessionEvent, line: int) -> None:
         run, seq = self._run, event.seq
-        if self._tolerant and run.timeline.turn is not None and self._new_turn:
-            self._tolerant = False
+        in_burst = self._burst_until is not None
+        if self._new_turn and run.timeline.turn is not None and not in_burst:
+            self._tolerated, self._new_turn = None, False
             run.cause = None
         if seq == UNREADABLE:
             self._advance(self._last + 1)
@@ -80,10 +131,12 @@ class Order:
             self._advance(self._last + 1)
         elif seq <= self._last:
             self._back(event, line)
+            return
         else:
             self._forward(event, line)
-        if self._tolerant and event.type == "turn/start":
-            self._new_turn = True
+        if self._burst_until is None and event.type == "turn/start":
+            # A turn that starts where numbers go up is a new beginning.
+            self._new_turn = self._tolerated is not None
 
     def _advance(self, seq: int) -> None:
         self._last = seq
@@ -93,21 +146,22 @@ class Order:
         run, seq = self._run, event.seq
         if self._burst_until is not None:
             if seq <= self._burst_until:
-                if self._burst is not None:
-                    self._burst.fold(seq)
-                self._last = seq
+                self._burst_size += 1
+                self._repeat(event)
                 return
             self._end_burst()
             self._last = self._high
-        missing = seq - self._last - 1
         lost, self._lost = self._lost, None
-        if missing > 0:
+        # The far end of an earlier jump may have been used already.
+        missing = seq - self._last - 1 - (self._last < self._jump[1] < seq)
+        # As many events as are missing may just have had a wrong number.
+        misnumbered, self._burst_size = self._burst_size, 0
+        if missing > misnumbered:
             if lost is not None:
                 lost.fold(seq)
-                self._tolerant, self._new_turn = True, False
-                run.cause = lost
-            elif not self._tolerant:
-                run.report(
+                run.counted = True
+            else:
+                lost = run.report(
                     "seq.gap",
                     f"seq jumps from {self._last} to {seq}: {missing} missing",
                     seq=seq,
@@ -115,26 +169,48 @@ class Order:
                     expected=str(self._last + 1),
                     got=str(seq),
                 )
-            self._before_jump = self._last
+                run.counted = run.counted or lost is not None
+                if run.source is SourceKind.STREAM:
+                    self._miss_closers()
+            self._jump, self._gap = (self._last, seq), lost or run.cause
+            if lost is not None:
+                run.blame_for_good(lost, LOST)
+                self._tolerate(lost)
         self._advance(seq)
+
+    def _miss_closers(self) -> None:
+        """Let a gap of a stream, which is normal, explain that a turn or step is not closed."""
+        timeline = self._run.timeline
+        unseen = Finding(
+            rule="seq.gap", owner="log", severity=Severity.ADVICE, code="", message="not seen"
+        )
+        if timeline.turn is not None:
+            self._run.blame(unseen, ("turn-end", timeline.turn))
+        if timeline.step is not None:
+            self._run.blame(unseen, ("step-end", timeline.turn, timeline.step))
+
+    def _tolerate(self, finding: Finding) -> None:
+        self._tolerated, self._new_turn = finding, False
 
     def _back(self, event: SessionEvent, line: int) -> None:
         run, seq = self._run, event.seq
+        self._burst_size += 1
         if self._burst_until is not None:
-            if self._burst is not None:
-                self._burst.fold(seq)
-            self._last = seq
+            self._repeat(event)
             return
+        before, after = self._jump
+        unused = before < seq < after
         same = seq == self._last
-        rule = "seq.duplicate" if same else "seq.regressed"
-        known = self._burst
-        if known is not None and known.rule == rule and self._burst_turn == run.timeline.turn:
+        if unused and self._gap is not None:
+            finding: Finding | None = self._gap
+            self._gap.fold(seq)
+        elif self._burst is not None and self._burst_turn == run.timeline.next_turn:
             # Two writers that take turns are one cause.
-            known.fold(seq)
-            finding: Finding | None = known
+            finding = self._burst
+            finding.fold(seq)
         else:
-            finding = run.report(
-                rule,
+            finding = self._burst = run.report(
+                "seq.duplicate" if same else "seq.regressed",
                 f"seq {seq} again" if same else f"seq goes back from {self._last} to {seq}",
                 seq=seq,
                 line=line,
@@ -142,30 +218,59 @@ class Order:
                 got=str(seq),
                 always=True,
             )
-        self._burst, self._burst_turn = finding, run.timeline.turn
-        if seq == self._before_jump + 1 and self._before_jump >= 0:
-            # The jump before was the outlier; counting goes on from here.
+        run.counted = True
+        self._burst_turn = run.timeline.next_turn
+        if unused:
+            # The jump before was the outlier, or this event changed places with it: no number is
+            # repeated, and counting goes on from here.
             self._last = self._high = seq
+            self._jump = (seq, after)
+            self._burst_size = 0
+            if finding is not None:
+                self._tolerate(finding)
             return
         if finding is not None:
+            timeline = run.timeline
             self._burst_until = self._high
-            run.cause = finding
-            run.timeline.replaying = True
+            self._before_burst = (timeline.turn, timeline.step)
+            timeline.replaying = True
+            self._blame(event, finding)
         self._last = seq
 
+    def _repeat(self, event: SessionEvent) -> None:
+        if self._burst is not None:
+            self._burst.fold(event.seq)
+            self._run.counted = True
+            self._blame(event, self._burst)
+        self._last = event.seq
+
+    def _blame(self, event: SessionEvent, finding: Finding) -> None:
+        """Blame a burst for what its writer goes on to write with the same coordinates."""
+        timeline, turn = self._run.timeline, getattr(event.data, "turn", None)
+        if turn is None:
+            return
+        if turn != timeline.turn:
+            self._run.blame(finding, (turn, None))
+        self._run.blame(finding, (turn, getattr(event.data, "step", None)))
+
     def _end_burst(self) -> None:
+        timeline = self._run.timeline
         self._burst_until = None
-        self._run.cause = None
-        self._run.timeline.replaying = False
+        timeline.replaying = False
+        if self._burst is not None and self._before_burst != (timeline.turn, timeline.step):
+            # The repetition left another turn or step open than it found.
+            self._tolerate(self._burst)
+        self._run.cause = self._tolerated
 
     def _judge_time(self, event: SessionEvent, line: int) -> None:
         run, time = self._run, event.time
         if time == UNREADABLE:
             return
-        if time > MAX_SAFE_INTEGER:
+        if not 0 <= time <= MAX_SAFE_INTEGER:
+            problem = "negative" if time < 0 else "larger than an exact integer"
             run.report(
                 "envelope.invalid",
-                "time is larger than an exact integer",
+                f"time is {problem}",
                 seq=event.seq,
                 line=line,
                 always=True,

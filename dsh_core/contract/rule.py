@@ -32,8 +32,8 @@ class Rule:
         advice: What to do about it.
         contracts: The contracts that contain the rule.
         severity: How bad a finding of it is.
-        source: What the rule needs of its source: ``any``, ``log`` (durable and complete) or ``end``
-            (the log's end must have been declared).
+        source: What the rule needs of its source: ``any``, ``log`` (durable and complete) or
+            ``end`` (the log's end must have been declared).
     """
 
     id: str
@@ -47,8 +47,9 @@ class Rule:
 class RuleSet:
     """The rules of one owner, applied to one session.
 
-    Subclasses are named ``Rules``, one per module. A rule judges with `Run.report` and never changes
-    what another owner sees: turns, steps and calls move in `Run.timeline`, after all rules have judged.
+    Subclasses are named ``Rules``, one per module. A rule judges with `Run.report` and never
+    changes what another owner sees: turns, steps and calls move in `Run.timeline`, after all rules
+    have judged.
 
     Attributes:
         owner: The package that owns the rules.

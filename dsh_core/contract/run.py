@@ -1,15 +1,15 @@
-"""One check of one session: what rule sets judge with, and the place where findings come together."""
+"""One check of one session: what rule sets judge with, and where findings come together."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsh_core.contract.findings import Finding
 from dsh_core.contract.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from dsh_core.contract.catalogue import Catalogue
     from dsh_core.events import Contract, SessionEvent, SessionHeader
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 MAX_BLAMED: Final = 512
 MAX_TEXT: Final = 300
 """Longest message, expected or got text of a finding, in characters."""
+
+
+class CallKey(NamedTuple):
+    """Blames a finding for what goes wrong with one tool call.
+
+    Attributes:
+        about: What it explains: that the ``call`` is missing, that it is not ``advertised``, that
+            it is never ``answered``, or that it is answered ``twice``.
+        call_id: The call's id.
+    """
+
+    about: str
+    call_id: str
 
 
 class SourceKind(StrEnum):
@@ -39,6 +52,8 @@ class Run:
         source: What kind of source the events come from.
         timeline: Where the session stands.
         cause: A finding that explains everything reported while it is set.
+        counted: Whether the cause has counted the event at hand.
+        head_damage: Damage in front of the first event, which may have cost the header row.
         findings: Reported and not yet collected.
         last_seq: Seq of the last event seen, -1 before the first.
         last_line: Line of the last event seen.
@@ -53,12 +68,14 @@ class Run:
         chosen: frozenset[str],
     ) -> None:
         self.header = header
-        self.header_row: dict[str, object] | None = None
+        self.header_row: Mapping[str, object] | None = None
         self.header_line = 0
         self.contract = contract
         self.source = source
         self.timeline = Timeline()
         self.cause: Finding | None = None
+        self.counted = False
+        self.head_damage: Finding | None = None
         self.findings: list[Finding] = []
         self.last_seq = -1
         self.last_line = 0
@@ -69,18 +86,23 @@ class Run:
             if contract in catalogue.entries[id_].rule.contracts
             and (catalogue.entries[id_].rule.source != "log" or source is SourceKind.LOG)
         )
+        # What is blamed for what: since the turn began, in the turn before, and for good.
         self._blame: dict[Hashable, Finding] = {}
+        self._older: dict[Hashable, Finding] = {}
+        self._lasting: dict[Hashable, Finding] = {}
+        # What was folded last, and into which finding.
+        self._folded: tuple[Finding | None, SessionEvent | None] = (None, None)
 
     @property
     def blaming(self) -> bool:
-        """Whether anything is blamed at all; ask before building keys on a hot path."""
-        return bool(self._blame)
+        """Whether anything can be forgiven; ask before building keys on a hot path."""
+        return bool(self._blame or self._older)
 
     def enabled(self, rule: str) -> bool:
         """Whether a rule applies to this session and is not filtered out."""
         return rule in self._enabled
 
-    def report(
+    def report(  # noqa: PLR0913 - what a finding has
         self,
         rule: str,
         message: str,
@@ -114,8 +136,9 @@ class Run:
         if rule not in self._enabled:
             return None
         if self.cause is not None and not always:
-            if self.cause.last_seq != seq:
+            if not self.counted:
                 self.cause.fold(seq)
+                self.counted = True
             return None
         entry = self._entries[rule]
         known_seq = seq if seq >= 0 else None
@@ -139,32 +162,63 @@ class Run:
         return finding
 
     def blame(self, finding: Finding | None, *keys: Hashable) -> None:
-        """Remember a finding as the cause of whatever goes wrong with some coordinates."""
+        """Remember a finding as the cause of whatever goes wrong with some coordinates.
+
+        It is remembered until the coordinates are properly open again, and no longer than to the
+        end of the turn that comes next.
+        """
         if finding is None:
             return
         for key in keys:
             self._blame.pop(key, None)
             self._blame[key] = finding
-        while len(self._blame) > MAX_BLAMED:
-            del self._blame[next(iter(self._blame))]
+        _bound(self._blame)
+
+    def blame_for_good(self, finding: Finding | None, key: Hashable) -> None:
+        """Remember a finding as the cause of something for the rest of the session."""
+        if finding is not None:
+            self._lasting[key] = finding
+            _bound(self._lasting)
 
     def forgive(self, *keys: Hashable) -> None:
         """Forget what was blamed for some coordinates: they are properly open again."""
-        if self._blame:
-            for key in keys:
-                self._blame.pop(key, None)
+        for key in keys:
+            self._blame.pop(key, None)
+            self._older.pop(key, None)
 
-    def blamed(self, key: Hashable) -> bool:
-        """Whether a finding explains whatever is wrong with some coordinates."""
-        return key in self._blame
+    def turn_over(self) -> None:
+        """Forget what was blamed before the turn that is over now; for single calls, in it too."""
+        self._older = {
+            key: finding for key, finding in self._blame.items() if not isinstance(key, CallKey)
+        }
+        self._blame = {}
+
+    def blamed(self, key: Hashable) -> Finding | None:
+        """Return the finding that explains whatever is wrong with some coordinates."""
+        return self._blame.get(key) or self._older.get(key) or self._lasting.get(key)
 
     def explained(self, event: SessionEvent, *keys: Hashable) -> Finding | None:
         """Fold an event into the finding blamed for one of some coordinates, if there is one."""
-        if not self._blame:
+        if not (self._blame or self._older or self._lasting):
             return None
         for key in keys:
-            finding = self._blame.get(key)
+            finding = self.blamed(key)
             if finding is not None:
-                finding.fold(event.seq)
+                self._count(finding, event)
                 return finding
         return None
+
+    def _count(self, finding: Finding, event: SessionEvent) -> None:
+        """Fold an event into a finding, once however many of its rules the finding explains."""
+        if finding is self.cause:
+            again, self.counted = self.counted, True
+        else:
+            again = self._folded[0] is finding and self._folded[1] is event
+            self._folded = (finding, event)
+        if not again:
+            finding.fold(event.seq)
+
+
+def _bound(blame: dict[Hashable, Finding]) -> None:
+    while len(blame) > MAX_BLAMED:
+        del blame[next(iter(blame))]

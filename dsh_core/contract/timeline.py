@@ -1,7 +1,7 @@
-"""Where a session stands: the open turn and step, their numbers, and the calls that wait for a result.
+"""Where a session stands: the open turn and step, their numbers, the calls that wait for a result.
 
-The timeline moves after the rules have judged an event, and moves on legal and illegal sequences alike:
-an overlapping start closes what is open, an end that matches nothing is ignored.
+The timeline moves after the rules have judged an event, and moves on legal and illegal sequences
+alike: an overlapping start closes what is open, an end that matches nothing is ignored.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Timeline:
         next_turn: The number that the next turn should have (August on).
         next_step: The number that the next step of the open turn should have (August on).
         pending: Calls of the open step without a result, by id.
+        overflow: Whether the open step has more calls than are followed: unknown ids mean nothing.
         answered: Ids answered in the open step.
         unanswered: Calls that closed steps left without a result, by (turn, step) and id.
         answered_last: The ids answered in the step that closed last, by (turn, step).
@@ -59,6 +60,7 @@ class Timeline:
         self.next_turn = FIRST
         self.next_step = FIRST
         self.pending: dict[str, Call] = {}
+        self.overflow = False
         self.answered: set[str] = set()
         self.unanswered: dict[tuple[int, int], dict[str, Call]] = {}
         self.answered_last: tuple[tuple[int, int], set[str]] = ((NO_NUMBER, NO_NUMBER), set())
@@ -106,7 +108,8 @@ class Timeline:
 
     def _step_start(self, event: StepStart, _line: int) -> None:
         data = event.data
-        if data.turn != self.turn or (self.replaying and self.is_open(data.turn, data.step)):
+        if data.turn != self.turn or data.step == self.step:
+            # Elsewhere, or a repetition of the start.
             return
         self._close_step()
         self.step = data.step
@@ -114,16 +117,25 @@ class Timeline:
 
     def _step_end(self, event: StepEnd, _line: int) -> None:
         data = event.data
-        if data.turn == self.turn and data.step == self.step:
+        if data.turn != self.turn:
+            return
+        if data.step == self.step:
             self._close_step()
+        elif self.step is None and data.step >= self.next_step:
+            # A step whose start is missing has been.
+            self.next_step = data.step + 1
 
     def _tool_call(self, event: ToolCall, line: int) -> None:
         data = event.data
         turn, step = data.turn, data.step
-        if turn == self.turn and step == self.step and len(self.pending) < MAX_PENDING:
+        if turn != self.turn or step != self.step:
+            return
+        if len(self.pending) < MAX_PENDING:
             self.pending[data.call_id] = Call(
                 event.seq, line, turn, step, data.name, data.arguments
             )
+        else:
+            self.overflow = True
 
     def _tool_result(self, event: ToolResult, _line: int) -> None:
         data = event.data
@@ -151,3 +163,4 @@ class Timeline:
             if len(self.unanswered) > MAX_CLOSED:
                 del self.unanswered[next(iter(self.unanswered))]
         self.step = None
+        self.overflow = False

@@ -33,6 +33,11 @@ class LogFile:
 
     path: str
 
+    @property
+    def identity(self) -> str:
+        """What two names of the same file have in common."""
+        return self.path if self.path == STDIN else os.path.realpath(self.path)
+
     def open(self) -> BinaryIO:
         """Open the log for reading bytes.
 
@@ -59,16 +64,21 @@ def find_logs(places: Iterable[str]) -> list[LogFile]:
         places: Files, session folders, DSH homes or any other folder, globs, ``-``.
 
     Raises:
-        NoLogError: A place does not exist or holds no log.
+        NoLogError: A place does not exist, cannot be looked into or holds no log.
     """
-    found: dict[LogFile, None] = {}
+    found: dict[str, LogFile] = {}
     for place in places:
-        logs = list(_find(place))
+        try:
+            logs = list(_find(place))
+        except OSError as error:
+            message = f"{error.filename or place}: {error.strerror or error}"
+            raise NoLogError(message) from error
         if not logs:
             message = f"{place}: no session log there (looked for *.jsonl and *.jsonl.zstd)"
             raise NoLogError(message)
-        found |= dict.fromkeys(logs)
-    return list(found)
+        for log in logs:
+            found.setdefault(log.identity, log)
+    return list(found.values())
 
 
 def _find(place: str) -> Iterator[LogFile]:
@@ -97,7 +107,8 @@ def _find(place: str) -> Iterator[LogFile]:
 
 
 def _in_folder(folder: Path) -> Iterator[LogFile]:
-    for root, folders, files in os.walk(folder):
+    # A folder that cannot be read must not look like one without logs.
+    for root, folders, files in os.walk(folder, onerror=_refuse):
         folders.sort()
         generations = [name for name in files if _GENERATION.fullmatch(name)]
         if generations:
@@ -105,6 +116,10 @@ def _in_folder(folder: Path) -> Iterator[LogFile]:
         for name in sorted(files):
             if _LOG.fullmatch(name) and name not in generations:
                 yield LogFile(str(Path(root, name)))
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _age(name: str) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """Bytes of a log file: plain, or zstd as a row of independent frames.
 
-Frames are walked block by block (RFC 8878, 3.1.1), so one call never decompresses more than one block
-(128 KiB), the place of every frame is known, and one broken frame does not hide the next.
+Frames are walked block by block (RFC 8878, 3.1.1), so one call never decompresses more than one
+block (128 KiB), the place of every frame is known, and one broken frame does not hide the next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 READ_SIZE: Final = 1 << 16
 MAX_WINDOW: Final = 1 << 26
-"""The largest zstd window that is accepted, in bytes: it is memory that a hostile file can ask for."""
+"""The largest zstd window that is accepted, in bytes: memory that a hostile file can ask for."""
 
 _MAX_HEADER: Final = 18
 _BLOCK_HEADER: Final = 3
@@ -75,12 +75,17 @@ class _Window:
             self.take(1)
 
     def peek(self, size: int) -> bytes:
+        self._fill(size)
+        return bytes(self._buffer[:size])
+
+    def _fill(self, size: int) -> bool:
+        """Read ahead; False at the end of the source."""
         while len(self._buffer) < size:
             data = self._source.read(max(READ_SIZE, size - len(self._buffer)))
             if not data:
-                break
+                return False
             self._buffer += data
-        return bytes(self._buffer[:size])
+        return True
 
     def take(self, size: int) -> bytes:
         data = self.peek(size)
@@ -94,22 +99,22 @@ class _Window:
     def skip_to_magic(self) -> bool:
         """Move to the next frame magic; False at the end of the source."""
         while True:
-            data = self.peek(READ_SIZE)
-            place = data.find(MAGIC)
+            place = self._buffer.find(MAGIC)
             if place >= 0:
                 self.take(place)
                 return True
-            if len(data) < READ_SIZE:
-                self.take(len(data))
+            # The last bytes may be the beginning of a magic.
+            self.take(max(len(self._buffer) - len(MAGIC) + 1, 0))
+            if not self._fill(READ_SIZE) and MAGIC not in self._buffer:
+                self.take(len(self._buffer))
                 return False
-            self.take(len(data) - len(MAGIC) + 1)
 
 
 def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:
     """Yield the (decompressed) bytes of a log in pieces of bounded size.
 
     Args:
-        source: Opened for reading bytes; whether it is zstd shows in its first four bytes.
+        source: Opened for reading bytes; whether it is zstd shows in its first bytes.
 
     Yields:
         Pieces of at most 128 KiB, and a `BadFrame` in place of what cannot be decompressed.
@@ -120,7 +125,7 @@ def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:
         if not data:
             break
         head += data
-    if not head.startswith(MAGIC):
+    if not _is_zstd(head):
         while head:
             yield head
             head = source.read(READ_SIZE)
@@ -136,6 +141,13 @@ def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:
             window.go_back(start)
             more = window.skip_to_magic()
             yield BadFrame(start, error.reason, error.torn and not more)
+
+
+def _is_zstd(head: bytes) -> bool:
+    if int.from_bytes(head[:4], "little") in _SKIPPABLE or head.startswith(MAGIC):
+        return True
+    # If its first frame is damaged, a later one may tell; no text has such bytes.
+    return MAGIC in head and not head.lstrip().startswith(b"{")
 
 
 class _FrameError(Exception):

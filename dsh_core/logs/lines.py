@@ -41,12 +41,14 @@ class Piece:
         line: 1-based number.
         size: Its full length in bytes, as far as it was there.
         end: Whether the log ends here.
+        cut: Whether a `BadFrame`, which comes next, has the rest of it.
     """
 
     data: bytes
     line: int
     size: int
     end: bool
+    cut: bool = False
 
 
 def read_lines(
@@ -66,10 +68,10 @@ def read_lines(
     line = 1
     for block in blocks:
         if isinstance(block, BadFrame):
-            if size and not block.torn:
-                yield Piece(_join(parts, size, max_line), line, size, end=False)
-                parts, size, line = [], 0, line + 1
+            if size:
+                yield Piece(_join(parts, size, max_line), line, size, end=block.torn, cut=True)
             yield replace(block, line=line)
+            parts, size, line = [], 0, line + (1 if size else 0)
             continue
         cut = block.rfind(b"\n") + 1
         if not cut:

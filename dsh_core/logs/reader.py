@@ -1,14 +1,15 @@
 """A session log of any generation, read as batches of events and faults.
 
-Three ways of decoding, from fast to thorough; each gives the same events where the faster one works:
-whole batches with the strict decoder, batches whose payloads are decoded one by one (types or shapes
-that the strict decoder does not know), and single lines with every means of `dsh_core.logs.salvage`.
+Three ways of decoding, from fast to thorough; each gives the same events where the faster one
+works: whole batches with the strict decoder, batches whose payloads are decoded one by one (types
+or shapes that the strict decoder does not know), and single lines with every means of
+`dsh_core.logs.salvage`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,16 +21,18 @@ from dsh_core.faults import Fault
 from dsh_core.logs import packed
 from dsh_core.logs.frames import BadFrame, ByteSource, read_blocks
 from dsh_core.logs.lines import MAX_LINE, Lines, Piece, read_lines
-from dsh_core.logs.salvage import BOM, EVENT_START, Salvage, from_head, salvage
+from dsh_core.logs.salvage import BOM, EVENT_START, SPACE, Salvage, from_head, salvage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 NEWEST_VERSION: Final = 4
-_FILE_NAME: Final = re.compile(r"session(?:\.v(\d+))?\.jsonl(?:\.zstd?)?$")
+_FILE_NAME: Final = re.compile(r"session(?:\.v(\d+))?\.jsonl(?:\.zstd?)?")
 _SUFFIX: Final = re.compile(r"\.jsonl(?:\.zstd?)?$")
 _MAX_JOINED: Final = 1000
 _PACKED_VERSIONS: Final = (0, 1)
+_HEADER: Final = re.compile(rb'\s*\{.{0,64}"session"', re.DOTALL)
+_VERSION: Final = re.compile(rb'"version"\s*:\s*(\d)\b')
 
 
 class UnsupportedFormatError(ValueError):
@@ -70,6 +73,7 @@ class SessionLog:
         self.name = name
         self._items = read_lines(read_blocks(source), max_line)
         self._early: list[Batch | Fault] = []
+        self._damaged_version: int | None = None
         self.header_row: dict[str, Any] | None = None
         self.header_line = 0
         first = next(self._items, None)
@@ -85,41 +89,51 @@ class SessionLog:
     def _read_header(
         self, first: Lines | Piece | BadFrame | None
     ) -> Lines | Piece | BadFrame | None:
+        """Take the header row off the first item, if that begins with one."""
         if not isinstance(first, Lines | Piece):
             return first
         data, line = first.data, first.first if isinstance(first, Lines) else first.line
         data = data.removeprefix(BOM)
+        # A lost newline or a flush of nothing must not hide the header.
+        while data.startswith((b"\n", b"\r\n")):
+            data, line = data[data.index(b"\n") + 1 :], line + 1
         row, _, rest = data.partition(b"\n")
-        if b'"session"' in row[:64]:
-            try:
-                value = msgspec.json.decode(row)
-            except (msgspec.MsgspecError, RecursionError):
-                values = salvage(row, line).values
-                value = values[0] if values else None
-            if isinstance(value, dict) and value.get("type") == "session":
+        if _HEADER.match(row):
+            value = self._parse_header(row, line)
+            if value is not None:
                 self.header_row, self.header_line = value, line
                 line, data = line + 1, rest
-                if not data:
-                    return None
+        if not data:
+            return None
         if isinstance(first, Piece):
-            return Piece(data, line, first.size, first.end)
+            return replace(first, data=data, line=line)
         return Lines(data, line, first.count - (line - first.first))
+
+    def _parse_header(self, row: bytes, line: int) -> dict[str, Any] | None:
+        try:
+            value = msgspec.json.decode(row)
+        except (msgspec.MsgspecError, RecursionError):
+            found = salvage(row, line)
+            if not found.values or found.values[0].get("type") != "session":
+                # What is left of it is read like any line.
+                match = _VERSION.search(row)
+                self._damaged_version = int(match[1]) if match else None
+                return None
+            value = found.values.pop(0)
+            self._early = list(_salvaged(found, line))
+        return value if isinstance(value, dict) and value.get("type") == "session" else None
 
     def _make_header(self) -> SessionHeader:
         file = PurePath(self.name)
-        match = _FILE_NAME.search(file.name)
+        match = _FILE_NAME.fullmatch(file.name)
         # Generations live in a folder named after the session; June logs are named after it.
         name = (file.parent.name if match else _SUFFIX.sub("", file.name)) or self.name
         if self.header_row is None:
-            version = int(match[1]) if match and match[1] else None
+            version = int(match[1]) if match and match[1] else self._damaged_version
+            _require_known(version)
             return SessionHeader(id=name, version=version)
         row = self.header_row
-        version = row.get("version")
-        if isinstance(version, int) and not isinstance(version, bool) and version > NEWEST_VERSION:
-            message = (
-                f"format version {version} is newer than this release knows ({NEWEST_VERSION})"
-            )
-            raise UnsupportedFormatError(message)
+        _require_known(row.get("version"))
         known = {}
         for field in msgspec.structs.fields(SessionHeader):
             if field.encode_name in row:
@@ -134,6 +148,7 @@ class SessionLog:
 
     def read(self) -> Iterator[Batch | Fault]:
         """Yield everything the log holds, in its order."""
+        yield from self._early
         if self._first is not None:
             yield from self._read_item(self._first)
         for item in self._items:
@@ -221,20 +236,14 @@ class SessionLog:
             yield from self._flush()
             yield from _salvaged(from_head(piece.data, piece.line, piece.size), piece.line)
             return
-        if not piece.end:
-            yield from self._read_line(piece.data, piece.line)
-            return
-        event = self._strictly(piece.data)
-        if event is not None:
-            yield from self._flush()
-            yield from self._whole(event, piece.line)
-            return
-        found = salvage(piece.data, piece.line)
-        if not found.values and any(f.rule == "line.not-json" for f in found.faults):
-            yield from self._flush()
-            message = f"the last line is cut after {piece.size} bytes"
-            yield Fault("line.torn-tail", message, piece.line, lost=True)
-            return
+        if piece.end or piece.cut:
+            found = salvage(piece.data, piece.line)
+            if found.unreadable and not found.values and not self._held:
+                # What was cut was never committed, and nobody can tell what it was.
+                if not piece.cut:
+                    message = f"the last line is cut after {piece.size} bytes"
+                    yield Fault("line.torn-tail", message, piece.line, lost=True)
+                return
         yield from self._read_line(piece.data, piece.line)
 
     def _strictly(self, data: bytes) -> SessionEvent | PackedRow | None:
@@ -263,7 +272,7 @@ class SessionLog:
         if self._held:
             yield from self._continue(data, line)
             return
-        if not data.strip():
+        if not data.strip(SPACE):
             return
         found = salvage(data, line)
         if found.unterminated and not found.values:
@@ -286,19 +295,18 @@ class SessionLog:
             return
         first = self._held[0][1]
         found = salvage(b"\n".join(part for part, _ in self._held), first)
-        if found.values:
+        if found.begins:
             self._held = []
             yield from _salvaged(found, first)
+        elif found.values or not found.unterminated:
+            # More lines will not help.
+            yield from self._flush()
 
     def _flush(self) -> Iterator[Batch | Fault]:
         """Give up on lines held back for a string that never closed."""
         held, self._held = self._held, []
-        if held:
-            found = salvage(held[0][0], held[0][1])
-            found.unterminated = False
-            yield from _salvaged(found, held[0][1])
-        for data, line in held[1:]:
-            yield from self._read_line(data, line)
+        for data, line in held:
+            yield from _salvaged(salvage(data, line), line)
 
     def _whole(self, event: SessionEvent | PackedRow, line: int) -> Iterator[Batch | Fault]:
         if isinstance(event, SessionEvent):
@@ -312,13 +320,18 @@ class SessionLog:
             yield Batch(events, [line] * len(events))
 
 
+def _require_known(version: object) -> None:
+    if isinstance(version, int) and not isinstance(version, bool) and version > NEWEST_VERSION:
+        message = f"format version {version} is newer than this release knows ({NEWEST_VERSION})"
+        raise UnsupportedFormatError(message)
+
+
 def _salvaged(found: Salvage, line: int) -> Iterator[Batch | Fault]:
     yield from found.faults
     for value in found.values:
         if value.get("type") in _ROW_TYPES and "seq0" in value:
-            yield Fault(
-                "line.row-malformed", "packed row with fields of a wrong kind", line, lost=True
-            )
+            message = "packed row with fields of a wrong kind"
+            yield Fault("line.row-malformed", message, line, lost=True)
             continue
         event, faults = from_mapping(value, line=line, note=found.note)
         yield from faults

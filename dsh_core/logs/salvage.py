@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from dsh_core.decode import from_mapping
 from dsh_core.faults import Fault
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsh_core.events import SessionEvent
-
 BOM: Final = b"\xef\xbb\xbf"
+SPACE: Final = b" \t\r\n"
+"""What JSON takes for white space."""
+
 EVENT_START: Final = re.compile(r'\{\s*"type"\s*:\s*"')
+# An event, as against the blocks and chunks inside of one.
+_ENVELOPE_START: Final = re.compile(r'\{\s*"type"\s*:\s*"[^"\\]*"\s*,\s*"seq0?"\s*:')
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SPACE: Final = re.compile("[ \t\r\n\ufeff]*")
 _STRING: Final = r'"((?:[^"\\]|\\.)*)"'
 _HEAD_TYPE: Final = re.compile(r'\s*\{\s*"type"\s*:\s*' + _STRING)
 _HEAD_NUMBER: Final = {
@@ -26,7 +27,10 @@ _HEAD_NUMBER: Final = {
 }
 _HEAD_CALL_ID: Final = re.compile(r'"(?:callId|toolCallId)"\s*:\s*' + _STRING)
 _HEAD_NAME: Final = re.compile(r'"name"\s*:\s*' + _STRING)
+_MAX_HEAD: Final = 1 << 14
+_MAX_DIGITS: Final = 20
 _MAX_VALUES: Final = 10_000
+_SHOWN: Final = 40
 
 
 @dataclass(slots=True)
@@ -38,17 +42,16 @@ class Salvage:
         faults: What is wrong with the line.
         note: What to add to the envelope's fault (a NaN, say).
         unterminated: Whether the line ends inside a string: the next lines may belong to it.
+        unreadable: Whether a part of the line is no JSON.
+        begins: Whether the line begins with the first value.
     """
 
     values: list[dict[str, Any]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     note: str = ""
     unterminated: bool = False
-
-    def events(self, line: int) -> Iterator[tuple[SessionEvent, list[Fault]]]:
-        """Build the events, each with the faults of its envelope."""
-        for value in self.values:
-            yield from_mapping(value, line=line, note=self.note)
+    unreadable: bool = False
+    begins: bool = False
 
 
 def salvage(data: bytes, line: int) -> Salvage:
@@ -62,11 +65,9 @@ def salvage(data: bytes, line: int) -> Salvage:
     if b"\0" in data:
         nuls = data.count(b"\0")
         data = data.replace(b"\0", b"")
-        rest = bool(data.strip())
-        found.faults.append(
-            Fault("line.nul", f"{nuls} NUL bytes (an append was interrupted)", line, lost=not rest)
-        )
-    if not data.strip():
+        message = f"{nuls} NUL bytes (an append was interrupted)"
+        found.faults.append(Fault("line.nul", message, line, lost=not data.strip(SPACE)))
+    if not data.strip(SPACE):
         return found
     try:
         text = data.decode("utf-8")
@@ -74,82 +75,114 @@ def salvage(data: bytes, line: int) -> Salvage:
         text = data.decode("utf-8", "replace")
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at column {error.start + 1}"
         found.faults.append(Fault("line.invalid-utf8", message, line))
-    _parse(text, line, found)
+    bad_bytes = len(found.faults)
+    _Parser(text, line, found).parse()
+    if found.unreadable and bad_bytes:
+        # The bad bytes are why it is no JSON: one cause, one fault.
+        cause, others = replace(found.faults[0], lost=True), found.faults[bad_bytes:]
+        found.faults = [cause, *(f for f in others if f.rule != "line.not-json")]
     return found
 
 
-def _parse(text: str, line: int, found: Salvage) -> None:
-    constants: list[str] = []
-    strict = json.JSONDecoder(parse_constant=constants.append)
-    loose = json.JSONDecoder(parse_constant=constants.append, strict=False)
-    place = 0
-    end = len(text)
-    lost: Fault | None = None
-    while len(found.values) < _MAX_VALUES:
-        while place < end and text[place] in " \t\r\n\ufeff":
-            place += 1
-        if place >= end:
-            break
-        try:
-            value, place = strict.raw_decode(text, place)
-        except RecursionError:
-            lost = _from_head(text[place:], line, found, "line.too-deep", "nested too deeply")
-            break
-        except ValueError as error:
-            value, place, lost = _second_try(loose, text, place, error, line, found)
-            if value is None:
+class _Parser:
+    """Reads the JSON values of one damaged line, one after the other.
+
+    Args:
+        text: The line.
+        line: 1-based number for the faults.
+        found: Where values and faults go.
+    """
+
+    def __init__(self, text: str, line: int, found: Salvage) -> None:
+        self._text = text
+        self._line = line
+        self._found = found
+        self._constants: list[str] = []
+        self._weld: Fault | None = None
+        self._skipped = False
+        self._strict = self._decoder(strict=True)
+        self._loose = self._decoder(strict=False)
+
+    def _decoder(self, *, strict: bool) -> json.JSONDecoder:
+        return json.JSONDecoder(
+            parse_constant=self._constants.append, parse_int=_integer, strict=strict
+        )
+
+    def parse(self) -> None:
+        """Read values until the line ends or nothing more can be read."""
+        text, found, place = self._text, self._found, 0
+        for _ in range(_MAX_VALUES):
+            place = self._skip_space(place)
+            if place == len(text):
                 break
+            after, reason = self._value(place)
+            if after is None:
+                again = _ENVELOPE_START.search(text, place + 1)
+                if again is None:
+                    self._not_json(place, reason)
+                    break
+                after = again.start()
+                self._skipped = True
+                self._welded("an event was cut and the next one welded to it", lost=True)
+            elif len(found.values) > 1:
+                self._welded("more than one event on the line (a newline is lost)", lost=False)
+            place = after
+        else:
+            self._not_json(place, f"more than {_MAX_VALUES} values on the line")
+        if self._weld is not None:
+            found.faults.append(self._weld)
+        if self._constants:
+            found.note = f"{self._constants[0]} is not JSON"
+
+    def _skip_space(self, place: int) -> int:
+        match = _SPACE.match(self._text, place)
+        return place if match is None else match.end()
+
+    def _value(self, place: int) -> tuple[int | None, str]:
+        """Read one value; return where it ends, or None and why it cannot be read."""
+        text, line, found = self._text, self._line, self._found
+        try:
+            value, after = self._strict.raw_decode(text, place)
+        except RecursionError:
+            found.faults.append(_from_head(text[place:], line, found, "line.too-deep", _DEEP))
+            return len(text), ""
+        except ValueError as error:
+            try:
+                value, after = self._loose.raw_decode(text, place)
+            except (ValueError, RecursionError) as worse:
+                reason = getattr(worse, "msg", "") or str(worse)
+                found.unterminated = reason.startswith("Unterminated string")
+                return None, reason
+            control = _CONTROL.search(text, place, after)
+            message = f"raw control character 0x{ord(control[0]):02x}" if control else str(error)
+            found.faults.append(Fault("line.control-char", message, line))
         if not isinstance(value, dict):
-            lost = Fault("line.not-json", "not a JSON object", line, lost=True, got=text[:40])
-            break
+            return None, "not an object"
+        if not found.values:
+            found.begins = not self._skipped
         found.values.append(_clean(value, line, found))
-        if len(found.values) == 2:  # noqa: PLR2004 - the second value shows the weld
-            found.faults.append(
-                Fault("line.welded", "more than one event on the line (a newline is lost)", line)
-            )
-    if lost is not None:
-        found.faults.append(lost)
-    if constants:
-        found.note = f"{constants[0]} is not JSON"
+        return after, ""
+
+    def _welded(self, message: str, *, lost: bool) -> None:
+        if self._weld is None or (lost and not self._weld.lost):
+            self._weld = Fault("line.welded", message, self._line, lost=lost)
+
+    def _not_json(self, place: int, reason: str) -> None:
+        self._found.unreadable = True
+        got = self._text[place : place + _SHOWN]
+        fault = Fault("line.not-json", f"not JSON: {reason}", self._line, lost=True, got=got)
+        self._found.faults.append(fault)
 
 
-def _second_try(
-    loose: json.JSONDecoder, text: str, place: int, error: ValueError, line: int, found: Salvage
-) -> tuple[Any, int, Fault | None]:
-    """Decode once more without minding control characters; else look for a later event."""
+_DEEP: Final = "nested too deeply"
+
+
+def _integer(digits: str) -> float:
     try:
-        value, after = loose.raw_decode(text, place)
-    except (ValueError, RecursionError) as worse:
-        reason = getattr(worse, "msg", "") or str(error)
-        if reason.startswith("Unterminated string"):
-            found.unterminated = True
-        again = EVENT_START.search(text, place + 1)
-        if again and found.values == [] and not found.unterminated:
-            found.faults.append(
-                Fault(
-                    "line.welded", "an event was cut and the next one welded to it", line, lost=True
-                )
-            )
-            return _resume(loose, text, again.start(), line)
-        return None, place, _not_json(text[place:], reason, line)
-    control = _CONTROL.search(text, place, after)
-    message = f"raw control character 0x{ord(control[0]):02x}" if control else str(error)
-    found.faults.append(Fault("line.control-char", message, line))
-    return value, after, None
-
-
-def _resume(
-    loose: json.JSONDecoder, text: str, place: int, line: int
-) -> tuple[Any, int, Fault | None]:
-    try:
-        value, after = loose.raw_decode(text, place)
-    except (ValueError, RecursionError) as error:
-        return None, place, _not_json(text[place:], str(error), line)
-    return value, after, None
-
-
-def _not_json(text: str, reason: str, line: int) -> Fault:
-    return Fault("line.not-json", f"not JSON: {reason}", line, lost=True, got=text[:40])
+        return int(digits)
+    except ValueError:
+        # More digits than Python is willing to read.
+        return math.inf
 
 
 def _clean(value: dict[str, Any], line: int, found: Salvage) -> dict[str, Any]:
@@ -188,30 +221,35 @@ def from_head(data: bytes, line: int, size: int) -> Salvage:
     """
     found = Salvage()
     text = data.decode("utf-8", "replace")
-    fault = _from_head(
-        text, line, found, "line.too-long", f"{size} bytes long, only its head was read"
-    )
-    found.faults.append(fault)
+    message = f"{size} bytes long, only its head was read"
+    found.faults.append(_from_head(text, line, found, "line.too-long", message))
     return found
 
 
 def _from_head(text: str, line: int, found: Salvage, rule: str, message: str) -> Fault:
-    text = text[: 1 << 14]
+    text = text[:_MAX_HEAD]
     kind = _HEAD_TYPE.match(text)
-    numbers = {name: m for name, p in _HEAD_NUMBER.items() if (m := p.search(text))}
+    numbers = {
+        name: int(match[1][:_MAX_DIGITS])
+        for name, pattern in _HEAD_NUMBER.items()
+        if (match := pattern.search(text))
+    }
     if kind is None or "seq" not in numbers or "time" not in numbers:
         return Fault(rule, message, line, lost=True)
-    data: dict[str, Any] = {n: int(numbers[n][1][:20]) for n in ("turn", "step") if n in numbers}
+    data: dict[str, Any] = {name: numbers[name] for name in ("turn", "step") if name in numbers}
     if match := _HEAD_CALL_ID.search(text):
         data["callId"] = _unescape(match[1])
     if match := _HEAD_NAME.search(text):
         data["name"] = _unescape(match[1])
-    value = {"type": _unescape(kind[1]), "data": data}
-    for name in ("seq", "time"):
-        value[name] = int(numbers[name][1][:20])
     # The head says nothing of the surface: append is what such events do.
+    value = {
+        "type": _unescape(kind[1]),
+        "seq": numbers["seq"],
+        "time": numbers["time"],
+        "data": data,
+    }
     found.values.append(value)
-    return Fault(rule, message, line, seq=value["seq"])
+    return Fault(rule, message, line, seq=numbers["seq"], partial=True)
 
 
 def _unescape(text: str) -> str:
@@ -219,4 +257,4 @@ def _unescape(text: str) -> str:
         value = json.loads(f'"{text}"', strict=False)
     except ValueError:
         return text
-    return str(value)
+    return str(_scrub(value))

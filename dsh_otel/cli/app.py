@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from dsh_otel.cli.check import EPILOG, check
 from dsh_otel.cli.codes import codes
+from dsh_otel.cli.demo import demo
+from dsh_otel.cli.doctor import EPILOG as DOCTOR_EPILOG
+from dsh_otel.cli.doctor import doctor
 from dsh_otel.cli.exits import (
     ExitCode,
     exit_code_lines,
@@ -17,6 +21,8 @@ from dsh_otel.cli.exits import (
     mapped_errors,
     report_internal_error,
 )
+from dsh_otel.cli.export import EPILOG as EXPORT_EPILOG
+from dsh_otel.cli.export import export
 from dsh_otel.cli.quiet import Quiet
 from dsh_otel.cli.rules import rules
 
@@ -85,17 +91,22 @@ def dsh_otel(
 
 
 app.command(epilog=EPILOG)(check)
+app.command(epilog=EXPORT_EPILOG)(export)
 app.command()(rules)
 app.command()(codes)
+app.command(epilog=DOCTOR_EPILOG)(doctor)
+app.command()(demo)
 
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
-    code: object = ExitCode.OK
+    code: str | int | None = ExitCode.OK
     try:
-        typer.main.get_command(app)(prog_name="dsh-otel")
+        get_command(app)(prog_name="dsh-otel")
     except SystemExit as ending:
         code = ending.code
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
     flushed = flush_stdout()
     # What the command said counts more than a pipe that closed on its last lines.
     sys.exit(code or flushed)

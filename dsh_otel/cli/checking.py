@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core.check import SessionReport, check_session
@@ -15,13 +14,16 @@ from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, find_lo
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
 from dsh_otel.cli.formats.words import counted, overview, severities
-from dsh_otel.cli.output import console, is_terminal
+from dsh_otel.cli.output import console, is_terminal, wants_colour
 from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.cli.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from typing import TextIO
+
+    from rich.console import Console
 
     from dsh_core.events import Contract
     from dsh_otel.cli.formats.writer import Writer
@@ -61,11 +63,17 @@ def choose_logs(places: Sequence[str], output: Path | None) -> list[LogFile]:
     except NoLogError as error:
         hint = "" if places else "; name a log or a folder, or set DSH_HOME"
         raise CannotTellError(f"{error}{hint}") from error
-    if output is not None and output.exists():
-        for log in logs:
-            if log.path != STDIN and Path(log.path).samefile(output):
-                raise CannotTellError(f"{output} is one of the logs to check; write elsewhere")
+    if output is not None and any(_is_same(log, output) for log in logs):
+        raise CannotTellError(f"{output} is one of the logs to check; write elsewhere")
     return logs
+
+
+def _is_same(log: LogFile, output: Path) -> bool:
+    try:
+        return log.path != STDIN and output.samefile(log.path)
+    except OSError:
+        # One of the two is not there.
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +102,7 @@ class Check:
             out: The stream it writes to.
         """
         totals = Totals()
-        with self._progress(out) as progress:
+        with CheckProgress(self._console(), len(self.logs), shared=is_terminal(out)) as progress:
             writer.begin()
             out.flush()
             for log in self.logs:
@@ -109,9 +117,10 @@ class Check:
             writer.end(totals)
         return totals
 
-    def _progress(self, out: TextIO) -> CheckProgress:
-        visible = not self.quiet and is_terminal(sys.stderr)
-        return CheckProgress(console(sys.stderr, colour=True) if visible else None, len(self.logs))
+    def _console(self) -> Console | None:
+        if self.quiet or not is_terminal(sys.stderr):
+            return None
+        return console(sys.stderr, colour=wants_colour(sys.stderr))
 
     def _check(self, path: str, progress: CheckProgress) -> SessionReport:
         try:

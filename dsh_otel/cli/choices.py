@@ -39,3 +39,11 @@ class OutputFormat(StrEnum):
     GITHUB = "github"
     JUNIT = "junit"
     SARIF = "sarif"
+
+
+class Destination(StrEnum):
+    """Where spans go."""
+
+    OTLP = "otlp"
+    FILE = "file"
+    CONSOLE = "console"

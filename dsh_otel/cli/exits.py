@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 import typer
 
@@ -28,7 +28,7 @@ class ExitCode(IntEnum):
 
     meaning: str
 
-    def __new__(cls, value: int, meaning: str) -> ExitCode:
+    def __new__(cls, value: int, meaning: str) -> Self:
         """Give the number its meaning."""
         code = int.__new__(cls, value)
         code._value_ = value
@@ -54,8 +54,9 @@ def exit_code_lines() -> str:
 
 
 def say(message: str) -> None:
-    """Print a line for people on standard error."""
-    typer.echo(f"dsh-otel: {printable(message)}", err=True)
+    """Print a line for people on standard error, if anybody reads there."""
+    with suppress(OSError):
+        typer.echo(f"dsh-otel: {printable(message)}", err=True)
 
 
 @contextmanager

@@ -46,8 +46,8 @@ def stdout(*, exact: bool = False) -> TextIO:
     """Return standard output.
 
     Args:
-        exact: Whether programs read it: then UTF-8 and plain newlines on every system. Otherwise the
-            terminal's own encoding, in which characters that it lacks become escapes.
+        exact: Whether programs read it: then UTF-8 and plain newlines on every system. Otherwise
+            the terminal's own encoding, and escapes for the characters that it lacks.
 
     Raises:
         CannotTellError: It is closed.
@@ -66,7 +66,8 @@ def stdout(*, exact: bool = False) -> TextIO:
 def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
     """Tell whether a stream is to be coloured.
 
-    ``NO_COLOR`` and ``FORCE_COLOR`` decide if they are set to anything; else whether it is a terminal.
+    ``NO_COLOR`` and ``FORCE_COLOR`` decide, in this order, unless they are empty. Without them a
+    terminal is coloured.
     """
     if environ.get("NO_COLOR"):
         return False
@@ -81,13 +82,13 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def console(stream: TextIO, *, colour: bool) -> Console:
-    """Return a console that writes to a stream what it is given, with nothing highlighted or cut."""
+    """Return a console that writes what it is given, with nothing highlighted or cut."""
     from rich.console import Console
 
     return Console(
         file=stream,
         color_system="standard" if colour else None,
-        force_terminal=colour,
+        force_terminal=colour or None,
         emoji=False,
         highlight=False,
         markup=False,

@@ -25,6 +25,7 @@ class CheckProgress:
     Args:
         console: Where to show it; None to show nothing.
         logs: Number of logs to check.
+        shared: Whether results appear on the same screen, and the bar has to make room for them.
         clock: Tells the time in seconds.
     """
 
@@ -32,10 +33,13 @@ class CheckProgress:
         self,
         console: Console | None,
         logs: int,
+        *,
+        shared: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console
         self._logs = logs
+        self._shared = shared
         self._clock = clock
         self._next = clock() + DELAY
         self._done = 0
@@ -65,8 +69,9 @@ class CheckProgress:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Keep the bar off the terminal while something else is written to it."""
-        self._hide()
+        """Keep the bar off the screen while results are written to it."""
+        if self._shared:
+            self._hide()
         yield
 
     def _show(self) -> None:

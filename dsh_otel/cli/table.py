@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from dsh_otel.cli.output import is_terminal, stdout, wants_colour
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
+_NARROWEST: Final = 20
+"""Least width of a column whose cells are wrapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Column:
 
     title: str
     style: str = ""
-    styles: Mapping[str, str] = field(default_factory=dict)
+    styles: Mapping[Any, str] = field(default_factory=dict)
     wraps: bool = False
 
 
@@ -36,38 +42,38 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         rows: One text for each column.
     """
     out = stdout()
-    if is_terminal(out):
-        _print_fitted(columns, rows)
-        return
     lines = [[column.title for column in columns], *rows]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    if is_terminal(out) and _fits(columns, widths):
+        _print_fitted(columns, rows)
+        return
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         out.write("  ".join(cells).rstrip() + "\n")
 
 
+def _fits(columns: Sequence[Column], widths: Sequence[int]) -> bool:
+    """Tell whether the terminal is wide enough when just the cells that may be wrapped are."""
+    needed = (
+        min(width, _NARROWEST) if column.wraps else width
+        for column, width in zip(columns, widths, strict=True)
+    )
+    return sum(needed) + 2 * (len(columns) - 1) <= shutil.get_terminal_size().columns
+
+
 def _print_fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    out = stdout()
-    console = Console(file=out, no_color=not wants_colour(out), highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold underline")
     for column in columns:
-        table.add_column(
-            column.title,
-            overflow="fold",
-            no_wrap=not column.wraps,
-            # What wraps gives way to the rest, but stays wide enough to be read.
-            min_width=24 if column.wraps else None,
-        )
+        table.add_column(column.title, no_wrap=not column.wraps)
     for row in rows:
         cells = zip(columns, row, strict=True)
         table.add_row(
             *(Text(cell, column.styles.get(cell, column.style)) for column, cell in cells)
         )
-    console.print(table)
+    _print(table)
 
 
 def print_fields(title: str, fields: Sequence[tuple[str, str]]) -> None:
@@ -84,16 +90,28 @@ def print_fields(title: str, fields: Sequence[tuple[str, str]]) -> None:
         for name, text in fields:
             out.write(f"  {name:<{width}}  {text}\n")
         return
-    from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=out, no_color=not wants_colour(out), highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in fields:
         table.add_row(name, Text(text))
-    console.print(Text(title, "bold"))
-    console.print(Padding(table, (0, 0, 0, 2)))
+    _print(Text(title, "bold"))
+    _print(Padding(table, (0, 0, 0, 2)))
+
+
+def _print(content: RenderableType) -> None:
+    """Print on a terminal, to its width."""
+    from rich.console import Console
+
+    out = stdout()
+    console = Console(
+        file=out,
+        color_system="standard" if wants_colour(out) else None,
+        highlight=False,
+        width=shutil.get_terminal_size().columns,
+    )
+    console.print(content)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import StatusCode
 from rich.text import Text
-from rich.tree import Tree
 
 from dsh_otel.export.sink import SinkReport
 from dsh_otel.names import Attr, Event, EventAttr, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan
     from rich.console import Console
@@ -24,6 +23,8 @@ MAX_WAITING: Final = 100_000
 
 NS_PER_MS: Final = 1_000_000
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_GUIDES: Final = ("├── ", "│   ", "└── ", "    ")
+_ASCII_GUIDES: Final = ("+-- ", "|   ", "`-- ", "    ")
 _SEVERITY_STYLE: Final = {"violation": "bold red", "damage": "yellow", "advice": "cyan"}
 
 
@@ -95,11 +96,14 @@ class ConsoleTreeExporter(SpanExporter):
         for span in sorted(spans, key=lambda s: (s.start_time or 0, _number(s, Attr.SEQ_START))):
             parent = span.parent.span_id if span.parent is not None else None
             children.setdefault(parent if parent in known else None, []).append(span)
+        guides = _ASCII_GUIDES if self._console.options.ascii_only else _GUIDES
         for root in children.get(None, ()):
             self._head(root)
-            tree = Tree(_label(root), guide_style="dim")
-            _grow(tree, root, children)
-            self._console.print(tree)
+            # Line by line: a tree of rich's own is cut off at the width of the console, and so is
+            # what goes through a pipe.
+            self._console.print(_label(root), soft_wrap=True)
+            for line in _branches(root, children, guides):
+                self._console.print(line, soft_wrap=True)
 
     def _head(self, root: ReadableSpan) -> None:
         session = (root.attributes or {}).get(Attr.CONVERSATION)
@@ -115,15 +119,24 @@ class ConsoleTreeExporter(SpanExporter):
             self._console.print(line, soft_wrap=True)
 
 
-def _grow(
-    branch: Tree, root: ReadableSpan, children: Mapping[int | None, list[ReadableSpan]]
-) -> None:
-    # Depth is bounded by the tracer: turn, step, call.
-    for note in _notes(root):
-        branch.add(note)
+def _branches(
+    root: ReadableSpan,
+    children: Mapping[int | None, list[ReadableSpan]],
+    guides: Sequence[str],
+    lead: str = "",
+) -> Iterator[Text]:
+    """Return the lines below a span. Their depth is bounded by the tracer: turn, step, call."""
     span_id = root.context.span_id if root.context is not None else None
-    for child in children.get(span_id, ()):
-        _grow(branch.add(_label(child)), child, children)
+    items = [*_notes(root), *children.get(span_id, ())]
+    for left, item in enumerate(items, 1 - len(items)):
+        fork, rail = guides[2:] if left == 0 else guides[:2]
+        line = Text()
+        line.append(lead + fork, style="dim")
+        if isinstance(item, Text):
+            yield line.append_text(item)
+        else:
+            yield line.append_text(_label(item))
+            yield from _branches(item, children, guides, lead + rail)
 
 
 def _label(span: ReadableSpan) -> Text:
@@ -170,7 +183,7 @@ def _notes(span: ReadableSpan) -> list[Text]:
         if event.name != Event.VIOLATION:
             continue
         found = event.attributes or {}
-        severity = str(found.get(EventAttr.SEVERITY))
+        severity = _plain(found.get(EventAttr.SEVERITY))
         note = Text()
         note.append(f"{severity} ", style=_SEVERITY_STYLE.get(severity, ""))
         note.append(_plain(found.get(EventAttr.RULE)), style="bold")
@@ -209,11 +222,11 @@ def duration(ns: int) -> str:
     Args:
         ns: Length in ns.
     """
-    ms = ns / NS_PER_MS
+    ms = round(ns / NS_PER_MS)
     if ms < 1000:  # noqa: PLR2004 - a second
-        return f"{ms:.0f} ms"
-    if ms < 60_000:  # noqa: PLR2004 - a minute
+        return f"{ms} ms"
+    if ms < 59_950:  # noqa: PLR2004 - a minute, rounded
         return f"{ms / 1000:.1f} s"
-    minutes, seconds = divmod(int(ms / 1000), 60)
+    minutes, seconds = divmod(round(ms / 1000), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

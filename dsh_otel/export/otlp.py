@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
 from dsh_otel.export.sink import MissingExtraError, SinkReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import requests
-    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.sdk.trace import ReadableSpan
 
 PROTOCOL_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL: Final = "http/protobuf"
@@ -19,7 +21,7 @@ TRACES_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 DEFAULT_ENDPOINT: Final = "http://localhost:4318"
 TRACES_PATH: Final = "v1/traces"
-CLIENT_ERROR: Final = range(400, 500)
+SUCCESS: Final = range(200, 300)
 MAX_ANSWER: Final = 300
 
 
@@ -65,6 +67,11 @@ class OtlpSink:
     Args:
         environ: The environment; the process's own by default.
 
+    Attributes:
+        target: The endpoint.
+        status: HTTP status of the last answer to the last batch, None if there was none.
+        answer: What that answer says, in one line, if it is no success.
+
     Raises:
         MissingExtraError: The OTLP exporter is not installed.
         UnsupportedProtocolError: Another protocol is asked for.
@@ -84,25 +91,41 @@ class OtlpSink:
         self.target = endpoint_of(environ)
         self.status: int | None = None
         self.answer = ""
+        self._reason = ""
         self._refused = 0
         self._problem = ""
         session = requests.Session()
         session.hooks["response"].append(self._see)
-        self._exporter = OTLPSpanExporter(endpoint=self.target, session=session)
+        inner = OTLPSpanExporter(endpoint=self.target, session=session)
+        self._exporter = _Heard(inner, self._begin, self._judge)
 
     @property
     def exporter(self) -> SpanExporter:
         """The exporter that sends."""
         return self._exporter
 
+    def _begin(self) -> None:
+        self.status, self.answer = None, ""
+
+    def _judge(self, *, accepted: bool) -> bool:
+        """Note why a batch was lost, if it was; what a repetition has mended does not count."""
+        status = self.status
+        if accepted and status is not None and status not in SUCCESS:
+            # The exporter takes a redirection for a success, but follows none.
+            accepted = False
+        if not accepted:
+            self._problem = f"no answer from {self.target}"
+            if status is not None:
+                self._problem = f"HTTP {status} {self._reason}: {self.answer}".rstrip(": ")
+        return accepted
+
     def _see(self, response: requests.Response, **_: object) -> None:
         """Note status and body of an answer; the exporter drops both."""
-        self.status = response.status_code
-        if response.ok:
+        self.status, self._reason, self.answer = response.status_code, response.reason, ""
+        if self.status in SUCCESS:
             self._see_partial_success(response)
-            return
-        self.answer = response.text[:MAX_ANSWER].strip()
-        self._problem = f"HTTP {response.status_code} {response.reason}: {self.answer}".rstrip(": ")
+        else:
+            self.answer = " ".join(_body(response)[:MAX_ANSWER].split())
 
     def _see_partial_success(self, response: requests.Response) -> None:
         from google.protobuf.message import DecodeError  # noqa: PLC0415
@@ -110,7 +133,7 @@ class OtlpSink:
             ExportTraceServiceResponse,
         )
 
-        if "protobuf" not in response.headers.get("content-type", ""):
+        if not _is_protobuf(response):
             return
         try:
             partial = ExportTraceServiceResponse.FromString(response.content).partial_success
@@ -122,7 +145,45 @@ class OtlpSink:
 
     def report(self) -> SinkReport:
         """Return how many spans the receiver refused, and the last problem."""
-        problem = self._problem
-        if self.status is None:
-            problem = problem or f"no answer from {self.target}"
-        return SinkReport(refused=self._refused, problem=problem)
+        return SinkReport(refused=self._refused, problem=self._problem)
+
+
+class _Heard(SpanExporter):
+    """Exports, and lets somebody else judge the result."""
+
+    def __init__(
+        self, exporter: SpanExporter, begin: Callable[[], None], judge: Callable[..., bool]
+    ) -> None:
+        self._exporter = exporter
+        self._begin = begin
+        self._judge = judge
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self._begin()
+        accepted = self._exporter.export(spans) is SpanExportResult.SUCCESS
+        return (
+            SpanExportResult.SUCCESS if self._judge(accepted=accepted) else SpanExportResult.FAILURE
+        )
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+
+def _is_protobuf(response: requests.Response) -> bool:
+    return "protobuf" in response.headers.get("content-type", "")
+
+
+def _body(response: requests.Response) -> str:
+    """Return what an answer says; the Collector says it in protobuf."""
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
+    from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    if _is_protobuf(response):
+        try:
+            return str(Status.FromString(response.content).message)
+        except DecodeError:
+            pass
+    return response.text

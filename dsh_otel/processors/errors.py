@@ -9,7 +9,6 @@ from dsh_core.events import ToolResult, TurnStart
 from dsh_core.failures import Part, failure_of
 from dsh_otel.names import OTHER, Attr, Event, EventAttr
 from dsh_otel.processors.base import SessionSpanProcessor
-from dsh_otel.spans import to_ns
 
 if TYPE_CHECKING:
     from dsh_core.events import SessionEvent
@@ -28,18 +27,13 @@ class ErrorSpanProcessor(SessionSpanProcessor):
     calls a span event ``dsh.tool.error`` too. A route proposes; nothing here acts.
     """
 
-    def __init__(self) -> None:
-        """Start without failures."""
-        # Failures of the open turn by session, then by tool and code.
-        self._counts: dict[str, dict[tuple[str, str], int]] = {}
-
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
         """Classify the failure that an event reports, if it reports one."""
         if isinstance(event, TurnStart):
-            self._counts.pop(span.session.header.id, None)
+            span.session.notes.pop(self, None)
             return
         failure = failure_of(event)
-        if failure is None:
+        if failure is None or not _concerns(failure, span):
             return
         found = failure.classification
         code = found.code or OTHER
@@ -59,7 +53,8 @@ class ErrorSpanProcessor(SessionSpanProcessor):
 
     def _tool_error(self, event: ToolResult, span: SessionSpan, failure: SessionFailure) -> None:
         found = failure.classification
-        counts = self._counts.setdefault(span.session.header.id, {})
+        # Failures of the open turn, by tool and code.
+        counts: dict[tuple[str, str], int] = span.session.notes.setdefault(self, {})
         key = (span.name, found.code or OTHER)
         if key in counts or len(counts) < MAX_COUNTED:
             counts[key] = counts.get(key, 0) + 1
@@ -73,9 +68,14 @@ class ErrorSpanProcessor(SessionSpanProcessor):
             EventAttr.CALL_ID: event.data.call_id,
             EventAttr.ATTEMPT_COUNT: counts.get(key, 1),
         }
-        span.add_event(Event.TOOL_ERROR, attributes, to_ns(event.time))
+        span.add_event(Event.TOOL_ERROR, attributes, span.session.now_ns)
 
     def on_close(self, session: Session, span: SessionSpan) -> None:
         """Forget the session."""
         del span
-        self._counts.pop(session.header.id, None)
+        session.notes.pop(self, None)
+
+
+def _concerns(failure: SessionFailure, span: SessionSpan) -> bool:
+    # A stray failure falls in the span of something else, which has not failed.
+    return span.kind == failure.part.value or (span.kind == "orphan" and span.started)

@@ -24,7 +24,16 @@ MAX_FINDINGS: Final = 32
 """Findings that one span shows in full; further ones are counted."""
 
 MAX_RULES: Final = 16
-MAX_SESSIONS: Final = 10_000
+QUOTING: Final = frozenset(
+    {
+        "envelope.ignorable",
+        "envelope.invalid",
+        "line.not-json",
+        "message.shape",
+        "surface.replace-range",
+    }
+)
+"""Rules whose findings quote what stands in the log in a wrong place, which may be content."""
 
 
 class InvariantSpanProcessor(SessionSpanProcessor):
@@ -61,14 +70,12 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         self._source = source
         self._final = final
         self._on_finding = on_finding
-        # By the session object: two sessions may share an id.
-        self._checkers: dict[int, tuple[Session, Checker]] = {}
 
     def _checker(self, session: Session) -> Checker:
-        known = self._checkers.get(id(session))
+        known: Checker | None = session.notes.get(self)
         if known is not None:
-            return known[1]
-        checker = Checker(
+            return known
+        checker = session.notes[self] = Checker(
             session.header,
             contract=session.contract,
             source=self._source,
@@ -77,9 +84,6 @@ class InvariantSpanProcessor(SessionSpanProcessor):
             header_row=session.header_row,
             header_line=session.header_line,
         )
-        if len(self._checkers) >= MAX_SESSIONS:
-            self._checkers.pop(next(iter(self._checkers)))
-        self._checkers[id(session)] = (session, checker)
         return checker
 
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
@@ -97,32 +101,51 @@ class InvariantSpanProcessor(SessionSpanProcessor):
 
     def on_close(self, session: Session, span: SessionSpan) -> None:
         """Judge what only the end decides, and forget the session."""
-        known = self._checkers.pop(id(session), None)
-        if known is not None:
-            findings = known[1].finish(final=self._final)
+        checker: Checker | None = session.notes.pop(self, None)
+        if checker is not None:
+            findings = checker.finish(final=self._final)
             if findings:
                 self._write(findings, span)
 
     def _write(self, findings: list[Finding], span: SessionSpan) -> None:
-        found: list[tuple[Finding, int]] | None = span.notes.get(self)
+        found: _Found | None = span.notes.get(self)
         if found is None:
-            found = span.notes[self] = []
-            span.before_end(partial(_write_out, found, span))
+            found = span.notes[self] = _Found(self._catalogue)
+            span.before_end(partial(found.write_out, span))
         for finding in findings:
-            found.append((finding, span.session.now_ns))
+            found.add(finding, span.session.now_ns)
             if finding.severity is Severity.VIOLATION:
                 span.fail("contract violated")
             if self._on_finding is not None:
                 self._on_finding(finding, span)
 
 
-def _write_out(found: list[tuple[Finding, int]], span: SessionSpan) -> None:
-    rules = list(dict.fromkeys(finding.rule for finding, _ in found))
-    span.set(Attr.VIOLATION_COUNT, len(found))
-    span.set(Attr.VIOLATION_FIRST, rules[0])
-    span.set(Attr.VIOLATION_RULES, rules[:MAX_RULES])
-    for finding, time_ns in found[:MAX_FINDINGS]:
-        span.add_event(Event.VIOLATION, _attributes(finding), time_ns)
+class _Found:
+    """The findings of one span: the first ones in full, all of them as a number."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.count = 0
+        self.rules: list[str] = []
+        self.shown: list[tuple[Finding, int]] = []
+
+    def add(self, finding: Finding, time_ns: int) -> None:
+        self.count += 1
+        if len(self.shown) < MAX_FINDINGS:
+            self.shown.append((finding, time_ns))
+        if len(self.rules) < MAX_RULES and finding.rule not in self.rules:
+            self.rules.append(finding.rule)
+
+    def write_out(self, span: SessionSpan) -> None:
+        span.set(Attr.VIOLATION_COUNT, self.count)
+        span.set(Attr.VIOLATION_FIRST, self.rules[0])
+        span.set(Attr.VIOLATION_RULES, self.rules)
+        for finding, time_ns in self.shown:
+            values = _attributes(finding)
+            if finding.rule in QUOTING and not span.session.content:
+                values[EventAttr.MESSAGE] = self.catalogue.entries[finding.rule].rule.fault
+                values.pop(EventAttr.GOT, None)
+            span.add_event(Event.VIOLATION, values, time_ns)
 
 
 def _attributes(finding: Finding) -> dict[str, Any]:

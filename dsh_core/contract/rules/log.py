@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
-from dsh_core.events import Contract, SessionEvent, UnknownEvent
+from dsh_core.events import UNTYPED, Contract, SessionEvent, UnknownEvent
 from dsh_core.payloads import ABSENT
 
 if TYPE_CHECKING:
@@ -18,11 +18,20 @@ if TYPE_CHECKING:
 
 V4 = (Contract.V4,)
 FIRST_V2: Final = 2
+MAX_SHOWN: Final = 40
+"""How much of a wrong payload a message shows, in bytes."""
+
 _REQUIRED: Final = {
-    Contract.V0: {"id": str, "createdAt": int, "delegationDepth": int},
-    Contract.V4: {"id": str, "createdAt": int, "isSeeded": bool, "delegationDepth": int},
+    Contract.V0: {"version": int, "id": str, "createdAt": int, "delegationDepth": int},
+    Contract.V4: {
+        "version": int,
+        "id": str,
+        "createdAt": int,
+        "isSeeded": bool,
+        "delegationDepth": int,
+    },
 }
-_OPTIONAL: Final = {"cwd", "parentSession", "origin", "agentPreset"}
+_OPTIONAL: Final = {"type", "cwd", "parentSession", "origin", "agentPreset"}
 _RETIRED: Final = ("sandboxMode", "approvalPolicy")
 
 
@@ -91,9 +100,17 @@ class Rules(RuleSet):
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
-        if self.run.contract is Contract.SEED:
-            return {}
-        return {EVERY: self._any, "session/end-seed": self._end_seed}
+        found: dict[str, Handler] = dict.fromkeys(UNTYPED, self._untyped)
+        if self.run.contract is not Contract.SEED:
+            found |= {EVERY: self._any, "session/end-seed": self._end_seed}
+        return found
+
+    def _untyped(self, event: SessionEvent, line: int) -> None:
+        # The decoder leaves the payload of these as it is, whatever it is.
+        head = bytes(memoryview(event.data)[:MAX_SHOWN])
+        if not head.startswith(b"{"):
+            problem = f"data must be an object, not {head.decode('utf-8', 'replace')}"
+            self.run.report("envelope.invalid", problem, seq=event.seq, line=line)
 
     def _any(self, event: SessionEvent, line: int) -> None:
         run = self.run
@@ -119,13 +136,17 @@ class Rules(RuleSet):
                 line=line,
             )
             # One type nobody knows is one cause, however often it occurs.
-            run.blame(finding, ("unknown", event.type))
+            run.blame_for_good(finding, ("unknown", event.type))
 
     def _check_header(self) -> None:
         self._header_due = False
         run = self.run
         problems = header_problems(run.header_row, run.contract, run.header.version)
-        if problems:
+        if not problems:
+            return
+        if run.header_row is None and run.head_damage is not None:
+            run.head_damage.fold(-1)
+        else:
             run.report(
                 "header.invalid",
                 "; ".join(problems),
@@ -200,9 +221,9 @@ def header_problems(
     if row.get("origin", "subagent") != "subagent":
         problems.append("origin must be subagent")
     if contract is Contract.V4:
-        if version != 4:  # noqa: PLR2004 - the contract's own number
+        if row.get("version") is not None and version != 4:  # noqa: PLR2004 - the contract's own
             problems.append("version must be 4")
-        extra = set(row) - set(required) - _OPTIONAL - {"type", "version"}
+        extra = set(row) - set(required) - _OPTIONAL
         problems += [f"unknown key {name[:40]!r}" for name in sorted(extra)[:4]]
     problems += [
         f"{name} is retired" for name in _RETIRED if name in row and contract is Contract.V0

@@ -6,34 +6,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.rule import Rule, RuleSet
-from dsh_core.events import (
-    AssistantMessage,
-    Contract,
-    SessionEvent,
-    ToolCall,
-    ToolResult,
-)
+from dsh_core.contract.rules.session import not_started
+from dsh_core.contract.run import CallKey
+from dsh_core.events import Contract, StepEnd
 from dsh_core.payloads import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from dsh_core.contract.findings import Finding
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
+    from dsh_core.events import (
+        AssistantMessage,
+        StepStart,
+        ToolCall,
+        ToolResult,
+        TurnEnd,
+        TurnStart,
+    )
 
 V4 = (Contract.V4,)
 MAX_ADVERTISED: Final = 4096
+"""How many advertised calls of one step are followed."""
+
+MAX_NAMED: Final = 4
+"""How many calls a message names."""
+
 NOT_STARTED: Final = ("ToolNotStartedError", "TOOL_NOT_STARTED")
 
 
 @dataclass(slots=True)
 class _Advertised:
-    seq: int
-    line: int
     name: str
     arguments: str | None
-    started: bool = False
+    started: bool
     resolved: bool = False
+    early: bool = False
 
 
 class Rules(RuleSet):
@@ -77,6 +86,7 @@ class Rules(RuleSet):
         """Start with a fresh session."""
         super().__init__(run)
         self._calls: dict[str, _Advertised] = {}
+        self._overflow = False
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
@@ -86,76 +96,101 @@ class Rules(RuleSet):
             "assistant/message": self._message,
             "tool/call": self._call,
             "tool/result": self._result,
+            "step/start": self._step_start,
             "step/end": self._end,
             "turn/end": self._end,
-            "turn/start": self._start,
+            "turn/start": self._turn_start,
         }
 
     def _message(self, event: AssistantMessage, line: int) -> None:
         data = event.data
         if not self.run.timeline.is_open(data.turn, data.step):
             return
+        repeated = []
         for block in data.tool_calls():
             known = self._calls.get(block.id)
             if known is not None and not known.resolved:
-                self.run.report(
-                    "tool.advertised-duplicate",
-                    f"call id {block.id!r} is advertised again while it is open",
-                    seq=event.seq,
-                    line=line,
-                    call_id=block.id,
-                )
+                repeated.append(block.id)
             elif len(self._calls) < MAX_ADVERTISED:
-                self._calls[block.id] = _Advertised(
-                    event.seq, line, block.name, block.argument_text
-                )
+                # A call that came before its answer runs already.
+                started = block.id in self.run.timeline.pending
+                self._calls[block.id] = _Advertised(block.name, block.argument_text, started)
+            else:
+                self._overflow = True
+        if repeated:
+            self.run.report(
+                "tool.advertised-duplicate",
+                f"{_names(repeated)} is advertised again while it is open",
+                seq=event.seq,
+                line=line,
+                call_id=repeated[0],
+            )
 
     def _call(self, event: ToolCall, line: int) -> None:
-        data = event.data
-        if not self.run.timeline.is_open(data.turn, data.step):
+        data, run = event.data, self.run
+        if not run.timeline.is_open(data.turn, data.step):
             return
         known = self._calls.get(data.call_id)
         if known is None:
-            problem = "is not in the answer"
+            self._call_unknown(event, line)
+            return
+        if known.early:
+            # Its result came first, and that was said.
+            problem = ""
         elif known.started or known.resolved:
             problem = "was started already"
+            if data.call_id in run.timeline.pending and run.enabled("tool.call-id-duplicate"):
+                problem = ""
         elif known.name != data.name:
             problem = f"is for {data.name!r}, the answer asked for {known.name!r}"
         elif known.arguments is not None and known.arguments != data.arguments:
             problem = "has other arguments than the answer"
         else:
-            known.started = True
+            problem = ""
+        known.started, known.early = True, False
+        if problem:
+            self._report_not_advertised(event, line, problem)
+
+    def _call_unknown(self, event: ToolCall, line: int) -> None:
+        run, data = self.run, event.data
+        # An answer that is missing or misplaced is one cause, however many calls it had.
+        answer = ("answer", data.turn, data.step)
+        if self._overflow or run.explained(event, CallKey("advertised", data.call_id), answer):
             return
-        self.run.report(
+        finding = self._report_not_advertised(event, line, "is not in the answer")
+        if not self._calls:
+            run.blame(finding, answer)
+
+    def _report_not_advertised(self, event: ToolCall, line: int, problem: str) -> Finding | None:
+        return self.run.report(
             "tool.call-not-advertised",
-            f"call {data.call_id!r} {problem}",
+            f"call {event.data.call_id!r} {problem}",
             seq=event.seq,
             line=line,
-            call_id=data.call_id,
+            call_id=event.data.call_id,
         )
-        if known is not None:
-            known.started = True
 
     def _result(self, event: ToolResult, line: int) -> None:
-        data = event.data
+        data, run = event.data, self.run
         call_id = data.call_id
         if data.error is not None and not data.failed:
-            self.run.report(
+            run.report(
                 "tool.error-without-flag",
                 f"the result of call {call_id!r} has error {data.error.code!r} without isError",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,
             )
-        if not event.appends or not self.run.timeline.is_open(data.turn, data.step):
+        if not event.appends or not run.timeline.is_open(data.turn, data.step):
             return
         known = self._calls.get(call_id)
         if known is None:
-            if self._is_repair(event, call_id):
-                self._report_not_started(event, line, call_id, "was not advertised")
+            # Without a call, and let pass by the rules of all contracts.
+            if not_started(data) and not self._overflow and call_id not in run.timeline.pending:
+                self._report_not_started(event, line, "was not advertised")
             return
-        if known.resolved and not known.started:
-            self.run.report(
+        if known.resolved and not_started(data):
+            run.report(
                 "tool.result-duplicate",
                 f"call {call_id!r} is already answered",
                 seq=event.seq,
@@ -163,17 +198,22 @@ class Rules(RuleSet):
                 call_id=call_id,
             )
         elif not known.started and not known.resolved and not self._is_repair(event, call_id):
-            self._report_not_started(event, line, call_id, "never started")
+            self._report_not_started(event, line, "never started")
+            known.early = True
         known.resolved = True
 
-    def _report_not_started(self, event: SessionEvent, line: int, call_id: str, why: str) -> None:
-        self.run.report(
+    def _report_not_started(self, event: ToolResult, line: int, why: str) -> None:
+        call_id = event.data.call_id
+        if self.run.blamed(CallKey("call", call_id)):
+            return
+        finding = self.run.report(
             "tool.result-not-started",
             f"a result answers call {call_id!r}, which {why}",
             seq=event.seq,
             line=line,
             call_id=call_id,
         )
+        self.run.blame(finding, CallKey("call", call_id))
 
     @staticmethod
     def _is_repair(event: ToolResult, call_id: str) -> bool:
@@ -191,31 +231,44 @@ class Rules(RuleSet):
             )
         )
 
-    def _end(self, event: SessionEvent, line: int) -> None:
-        timeline, data = self.run.timeline, event.data
-        step = getattr(data, "step", timeline.step)
-        if data.turn != timeline.turn or step != timeline.step:
+    def _end(self, event: StepEnd | TurnEnd, line: int) -> None:
+        timeline, run = self.run.timeline, self.run
+        step = event.data.step if isinstance(event, StepEnd) else timeline.step
+        if event.data.turn != timeline.turn or step != timeline.step:
             return
-        open_calls = [(id_, call) for id_, call in self._calls.items() if not call.resolved]
-        self._calls = {}
-        if not open_calls:
+        calls, self._calls = self._calls, {}
+        open_calls = [
+            id_
+            for id_, call in calls.items()
+            if not call.resolved and not run.blamed(CallKey("answered", id_))
+        ]
+        if not open_calls or run.blamed(("unresolved", timeline.turn, timeline.step)):
             return
-        finding = self.run.report(
+        finding = run.report(
             "tool.unresolved",
-            f"{event.type} while {_names(id_ for id_, _ in open_calls)} has no result",
+            f"{event.type} while {_names(open_calls)} has no result",
             seq=event.seq,
             line=line,
-            call_id=open_calls[0][0],
+            call_id=open_calls[0],
             expected="a result for every advertised call",
             got=f"{len(open_calls)} without",
         )
         if finding is not None:
             finding.count = len(open_calls)
+            # A result that comes yet is no news.
+            run.blame(finding, *(CallKey("call", id_) for id_ in open_calls))
 
-    def _start(self, _event: SessionEvent, _line: int) -> None:
+    def _turn_start(self, _event: TurnStart, _line: int) -> None:
         self._calls = {}
+        self._overflow = False
+
+    def _step_start(self, event: StepStart, _line: int) -> None:
+        timeline, data = self.run.timeline, event.data
+        if data.turn == timeline.turn and data.step != timeline.step:
+            self._calls = {}
+            self._overflow = False
 
 
-def _names(ids: object) -> str:
-    shown = [repr(id_) for id_ in ids]  # type: ignore[attr-defined]
-    return "call " + ", ".join(shown[:4]) + (" …" if len(shown) > 4 else "")  # noqa: PLR2004
+def _names(ids: Sequence[str]) -> str:
+    shown = ", ".join(repr(id_) for id_ in ids[:MAX_NAMED])
+    return f"call {shown}{' …' if len(ids) > MAX_NAMED else ''}"

@@ -1,4 +1,4 @@
-"""Rules of the ``log`` about the surface: the messages that the model sees, and their replacement."""
+"""Rules of the ``log`` about the surface: the messages that the model sees, and replacements."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
+from dsh_core.contract.order import LOST
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.events import (
+    MAX_SAFE_INTEGER,
     AssistantMessage,
     Contract,
     DeveloperMessage,
@@ -17,7 +19,7 @@ from dsh_core.events import (
     ToolResult,
     UserMessage,
 )
-from dsh_core.payloads import ABSENT, Message, Source
+from dsh_core.payloads import ABSENT, Message, Source, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,32 +114,37 @@ class Rules(RuleSet):
             )
 
     def _message(self, event: SessionEvent, line: int) -> None:
-        place = {"seq": event.seq, "line": line}
         if event.surface_op is ABSENT and self._strict:
-            self.run.report("surface.marker", f"{event.type} without surfaceOp", **place)
+            self._report("surface.marker", f"{event.type} without surfaceOp", event, line)
         problem = self._shape_problem(event)
         if problem:
-            self.run.report("message.shape", problem, **place)
-        sources = self._sources(event, place)
+            self._report("message.shape", problem, event, line)
+        sources = self._sources(event, line)
         if self.run.cause is not None:
             # A repeated message is on the surface already.
             return
         kind = _kind(event)
         if event.appends:
             if kind == _SYSTEM and self._strict and self._seqs:
-                self._head(place, "a system message is added behind other messages")
+                self._head("a system message is added behind other messages", event, line)
             self._append(event.seq, kind)
         else:
-            self._replace(event, kind, sources, place)
+            self._replace(event, kind, sources, line)
+
+    def _report(
+        self, rule: str, message: str, event: SessionEvent, line: int, got: str = ""
+    ) -> None:
+        call_id = event.data.call_id if isinstance(event, ToolResult) else None
+        self.run.report(rule, message, seq=event.seq, line=line, call_id=call_id, got=got)
+
+    def _head(self, message: str, event: SessionEvent, line: int) -> None:
+        self._report("surface.system-head", message, event, line)
 
     def _append(self, seq: int, kind: int) -> None:
-        self._seqs.append(max(seq, -1))
+        self._seqs.append(_storable(seq))
         self._kinds.append(kind)
 
-    def _head(self, place: dict[str, int], message: str) -> None:
-        self.run.report("surface.system-head", message, **place)
-
-    def _sources(self, event: SessionEvent, place: dict[str, int]) -> set[int] | None:
+    def _sources(self, event: SessionEvent, line: int) -> set[int] | None:
         """Judge the cited seqs and return them, None if there are none or they cannot be read."""
         raw = event.source_event_seqs
         if raw is ABSENT:
@@ -154,43 +161,33 @@ class Rules(RuleSet):
         elif max(cited) >= event.seq:
             problem = f"sourceEventSeqs cites {max(cited)}, which is not earlier"
         if problem:
-            self.run.report("surface.sources", problem, **place)
+            self._report("surface.sources", problem, event, line)
         return None if cited is None else set(cited)
 
-    def _replace(
-        self, event: SessionEvent, kind: int, sources: set[int] | None, place: dict[str, int]
-    ) -> None:
+    def _replace(self, event: SessionEvent, kind: int, sources: set[int] | None, line: int) -> None:
         span = self._span(event.surface_op)
         if span is None:
-            self.run.report(
-                "surface.replace-range",
-                "the replaced span is not on the surface",
-                got=bytes(event.surface_op)[:80].decode("utf-8", "replace"),
-                **place,
-            )
+            # What it replaces may have been lost.
+            if not self.run.explained(event, LOST):
+                got = bytes(event.surface_op)[:80].decode("utf-8", "replace")
+                problem = "the replaced span is not on the surface"
+                self._report("surface.replace-range", problem, event, line, got)
             self._append(event.seq, kind)
             return
         start, end = span
         seqs, kinds = self._seqs[start : end + 1], self._kinds[start : end + 1]
         uncited = [seq for seq in seqs if sources is None or seq not in sources]
         if uncited:
-            self.run.report(
-                "surface.replace-uncited",
-                f"replaced but not cited: {', '.join(map(str, uncited[:8]))}",
-                **place,
-            )
+            problem = f"replaced but not cited: {', '.join(map(str, uncited[:8]))}"
+            self._report("surface.replace-uncited", problem, event, line)
         if isinstance(event, ToolResult) and (len(seqs) != 1 or kinds[0] != kind):
-            self.run.report(
-                "surface.tool-result-replace",
-                f"the result of call {event.data.call_id!r} replaces something else",
-                call_id=event.data.call_id,
-                **place,
-            )
+            problem = f"the result of call {event.data.call_id!r} replaces something else"
+            self._report("surface.tool-result-replace", problem, event, line)
         if _SYSTEM in kinds and (len(seqs) != 1 or kind != _SYSTEM):
-            self._head(place, "the system message is replaced by something else")
+            self._head("the system message is replaced by something else", event, line)
         elif kind == _SYSTEM and _SYSTEM not in kinds and self._strict:
-            self._head(place, "a system message replaces something else")
-        self._seqs[start : end + 1] = array("q", [max(event.seq, -1)])
+            self._head("a system message replaces something else", event, line)
+        self._seqs[start : end + 1] = array("q", [_storable(event.seq)])
         self._kinds[start : end + 1] = array("q", [kind])
 
     def _span(self, raw: Raw) -> tuple[int, int] | None:
@@ -228,7 +225,7 @@ class Rules(RuleSet):
 
     def _result_problem(self, event: ToolResult, message: Message) -> str:
         source = message.source
-        called = message.tool_call_id or event.data.call_id
+        called = message.tool_call_id or _wrapped_call(message) or event.data.call_id
         if source is not None and source.call_id and source.call_id != called:
             return f"the result of call {called!r} has call {source.call_id!r} as its source"
         if not self._strict:
@@ -250,6 +247,17 @@ class Rules(RuleSet):
         if not id_:
             return "id is missing"
         return "source is missing" if source is None or not source.kind else ""
+
+
+def _wrapped_call(message: Message) -> str:
+    """Return the call that a result of v3 or earlier names on the block inside its message."""
+    wrapped = (b.tool_call_id for b in blocks(message.content) if b.type == "tool-result")
+    return next(wrapped, "")
+
+
+def _storable(seq: int) -> int:
+    """Return a seq that an array takes; one that nothing can cite stands for all odd ones."""
+    return seq if 0 <= seq <= MAX_SAFE_INTEGER else -1
 
 
 def _kind(event: SessionEvent) -> int:

@@ -10,10 +10,11 @@ import msgspec
 from dsh_core import codes
 from dsh_core.contract.findings import Finding, Severity
 from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.contract.run import CallKey
 from dsh_core.events import Contract, SessionEvent, ToolCall, ToolResult, TurnEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
@@ -73,7 +74,8 @@ class Rules(RuleSet):
         """Start with a fresh session."""
         super().__init__(run)
         self._unanswered: list[list[tuple[str, Call]]] = []
-        self._failures: dict[tuple[str, str, str], list[int]] = {}
+        # Identical failures of the turn: seq of the first, and how many.
+        self._failures: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._storms: dict[tuple[str, str, str], Finding] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -105,7 +107,7 @@ class Rules(RuleSet):
                 call_id=call_id,
             )
             # The result that is one too many follows from this.
-            self.run.blame(finding, ("twice", call_id))
+            self.run.blame(finding, CallKey("twice", call_id))
         # June's loop and its successors take an empty text as no arguments.
         if arguments and not _valid_json(arguments):
             self.run.report(
@@ -145,18 +147,19 @@ class Rules(RuleSet):
         if storm is not None:
             storm.fold(event.seq)
             return
-        seqs = self._failures.setdefault(key, [])
-        seqs.append(event.seq)
-        if len(seqs) >= STORM:
+        first, count = self._failures.get(key, (event.seq, 0))
+        count += 1
+        self._failures[key] = (first, count)
+        if count >= STORM:
             finding = self.run.report(
                 "tool.retry-storm",
-                f"the same call of {key[0]!r} failed with {key[2]} {len(seqs)} times in this turn",
+                f"the same call of {key[0]!r} failed with {key[2]} {count} times in this turn",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,
             )
             if finding is not None:
-                finding.count, finding.first_seq = len(seqs), seqs[0]
+                finding.count, finding.first_seq = count, first
                 self._storms[key] = finding
         if len(self._failures) > MAX_TRACKED:
             del self._failures[next(iter(self._failures))]
@@ -164,13 +167,17 @@ class Rules(RuleSet):
     def _step_end(self, event: SessionEvent, _line: int) -> None:
         timeline = self.run.timeline
         if timeline.pending and timeline.is_open(event.data.turn, event.data.step):
-            calls = [
-                (call_id, call)
-                for call_id, call in timeline.pending.items()
-                if not self.run.blamed(("answered", call_id))
-            ]
+            calls = self._unexplained(timeline.pending.items())
             if calls and len(self._unanswered) < MAX_HELD:
                 self._unanswered.append(calls)
+
+    def _unexplained(self, calls: Iterable[tuple[str, Call]]) -> list[tuple[str, Call]]:
+        """Leave out calls whose result went astray, which has been said."""
+        return [
+            (call_id, call)
+            for call_id, call in calls
+            if not self.run.blamed(CallKey("answered", call_id))
+        ]
 
     def _turn_start(self, _event: SessionEvent, _line: int) -> None:
         self._unanswered = []
@@ -184,7 +191,7 @@ class Rules(RuleSet):
         held, self._unanswered = self._unanswered, []
         if data.reason.kind != "completed":
             return
-        for calls in held:
+        for calls in filter(None, map(self._unexplained, held)):
             ids = ", ".join(repr(call_id) for call_id, _ in calls[:4])
             call_id, first = calls[0]
             finding = self.run.report(

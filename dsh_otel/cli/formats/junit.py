@@ -23,9 +23,9 @@ _MAX_LINES: Final = 100
 class Format:
     """Writes a suite as soon as its session is checked.
 
-    Each suite starts with a case for the log itself, so that a clean session shows as a passed test.
-    A rule that tripped fails if its findings make the check fail; else it passes, and the findings
-    are its output.
+    Each suite starts with a case for the log itself, so that a clean session is a passed test. A
+    rule that tripped fails if its findings fail the check; else it passes, with the findings as
+    its output.
 
     Args:
         out: Where to write.
@@ -58,7 +58,7 @@ class Format:
             self._rule(path, rule, found)
         self._out.write("  </testsuite>\n")
 
-    def end(self, totals: Totals) -> None:
+    def end(self, totals: Totals) -> None:  # noqa: ARG002 - see `Writer`
         """Close the document."""
         self._out.write("</testsuites>\n")
 

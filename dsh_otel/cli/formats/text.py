@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.findings import Severity
-from dsh_otel.cli.formats.words import counted, overview, place, repeats
+from dsh_otel.cli.formats.words import TIMES, counted, overview, place, repeats
 from dsh_otel.cli.output import console
 from dsh_otel.cli.plain import printable
 
@@ -67,17 +67,17 @@ class Format:
             return
         if totals.findings or totals.unreadable:
             self._line()
-        if not totals.findings:
-            self._line((f"{overview(totals)}: no findings", ""))
-            return
-        self._line((overview(totals), "bold"))
+        if totals.findings or totals.unreadable == totals.sessions:
+            self._line((overview(totals), "bold"))
+        else:
+            self._line((overview(totals), "bold"), (": no findings", ""))
         for severity in Severity:
             number = totals.findings[severity]
             if number:
                 noun = "violations" if severity is Severity.VIOLATION and number > 1 else severity
                 rules = _most_frequent(totals, severity)
                 self._line((f"{number:>7,} {noun:<10}  ", STYLES[severity]), (rules, ""))
-        if self._settings.hint:
+        if self._settings.hint and totals.rules:
             rule = totals.rules.most_common(1)[0][0][1]
             self._line((f"What a rule means and what to do: dsh-otel rules {rule}", "dim"))
 
@@ -95,6 +95,8 @@ def _most_frequent(totals: Totals, severity: Severity) -> str:
     ranked = [
         (rule, number) for (kind, rule), number in totals.rules.most_common() if kind is severity
     ]
-    named = [f"{rule} ×{number:,}" if number > 1 else rule for rule, number in ranked[:_NAMED]]
+    named = [
+        f"{rule} {TIMES}{number:,}" if number > 1 else rule for rule, number in ranked[:_NAMED]
+    ]
     rest = len(ranked) - len(named)
     return ", ".join(named) + (f" and {counted(rest, 'more rule')}" if rest else "")

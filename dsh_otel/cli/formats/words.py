@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.findings import Severity
 from dsh_otel.cli.plain import printable
@@ -10,6 +10,8 @@ from dsh_otel.cli.plain import printable
 if TYPE_CHECKING:
     from dsh_core.contract.findings import Finding
     from dsh_otel.cli.totals import Totals
+
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 
 def place(path: str, finding: Finding) -> str:
@@ -19,10 +21,10 @@ def place(path: str, finding: Finding) -> str:
 
 
 def repeats(finding: Finding) -> str:
-    """Return how many events a finding stands for, empty if it is one: `` (×12, seq 5–7)``."""
+    """Return how many events a finding stands for, empty if it is just one."""
     if finding.count == 1:
         return ""
-    return f" (×{finding.count}{_range(finding)})"
+    return f" ({TIMES}{finding.count}{_range(finding)})"
 
 
 def _range(finding: Finding) -> str:
@@ -31,7 +33,7 @@ def _range(finding: Finding) -> str:
         return ""
     if first is None or last is None or first == last:
         return f", seq {last if first is None else first}"
-    return f", seq {first}–{last}"  # noqa: RUF001 - a range is written with this dash
+    return f", seq {first}\N{EN DASH}{last}"
 
 
 def told(finding: Finding) -> str:

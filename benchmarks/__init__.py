@@ -1,0 +1,1 @@
+"""What the README says about speed, as commands."""

@@ -1,0 +1,27 @@
+"""Run all benchmarks: ``python -m benchmarks [check] [tracer]``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from benchmarks import check_june, tracer_overhead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BENCHMARKS: dict[str, Callable[[], None]] = {"check": check_june.run, "tracer": tracer_overhead.run}
+
+
+def main() -> None:
+    """Run what is named, else everything."""
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"no such benchmark: {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+    for name in names:
+        BENCHMARKS[name]()
+        print()
+
+
+main()

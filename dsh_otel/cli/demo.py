@@ -1,0 +1,75 @@
+"""``dsh-otel demo``: the sample sessions, checked and shown."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+SAMPLES: Final = "samples/home"
+DEFAULT_FILE: Final = Path("dsh-otel-demo.jsonl")
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The OTLP file to write.")
+    ] = DEFAULT_FILE,
+) -> None:
+    """Check the sample sessions that come with dsh-otel, show their trees, write an OTLP file.
+
+    The samples are real dsh sessions: failing tools, a retry, parallel calls, a crash with its
+    repair, an August log with packed rows; and one that was broken on purpose.
+    """
+    from dsh_core.logs.find import LogFile, find_logs
+    from dsh_otel.cli import exporting
+    from dsh_otel.cli.checking import Check, choose_rules
+    from dsh_otel.cli.choices import Destination, FailOn, OutputFormat
+    from dsh_otel.cli.exits import CannotTellError
+    from dsh_otel.cli.formats import make_writer
+    from dsh_otel.cli.formats.writer import Settings
+    from dsh_otel.cli.output import stdout, wants_colour
+
+    with as_file(files("dsh_otel") / SAMPLES) as home:
+        logs: list[LogFile] = find_logs([str(home)])
+        out = stdout()
+        rules = choose_rules((), ())
+        _title(f"$ dsh-otel check {home}")
+        settings = Settings(
+            rules=rules,
+            fail_on=FailOn.VIOLATION,
+            max_findings=20,
+            summary=True,
+            colour=wants_colour(out),
+            hint=False,
+        )
+        Check(
+            logs=logs,
+            rules=frozenset(entry.id for entry in rules),
+            contract=None,
+            final=False,
+            quiet=True,
+        ).run(make_writer(OutputFormat.TEXT, out, settings), out)
+        work = exporting.Export(
+            logs=logs, contract=None, rules=(), exclude=(), content=False, final=False, quiet=True
+        )
+        _title(f"$ dsh-otel export {home} --to console")
+        work.run(exporting.make_sink(Destination.CONSOLE, output))
+        try:
+            sink = exporting.make_sink(Destination.FILE, output)
+        except CannotTellError as error:
+            _title(f"The OTLP file is left out: {error}")
+            return
+        _title(f"$ dsh-otel export {home} --to file --output {output}")
+        result = work.run(sink)
+    typer.echo(f"{result.sent:,} spans of {result.sessions} sessions are in {output}.")
+    typer.echo(
+        "A Collector reads the file with its otlpjsonfile receiver. To send the same to a\n"
+        "collector, Jaeger or Tempo that listens for OTLP over HTTP:\n"
+        f"  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dsh-otel export {home} --to otlp"
+    )
+
+
+def _title(text: str) -> None:
+    typer.echo(f"\n{text}\n")

@@ -1,0 +1,119 @@
+"""``dsh-otel export``: session logs as spans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from dsh_otel.cli.choices import ContractChoice, Destination
+from dsh_otel.cli.complete import complete_patterns
+from dsh_otel.cli.exits import ExitCode, exit_code_lines
+from dsh_otel.cli.quiet import Quiet, is_quiet
+
+DEFAULT_FILE: Final = Path("dsh-traces.jsonl")
+
+EPILOG: Final = f"""
+\b
+Destinations:
+  console  the tree of turns, steps, attempts and tool calls, for people
+  file     OTLP JSON lines, one request a line, as a Collector's otlpjsonfile receiver reads them
+  otlp     an OTLP endpoint; OTEL_EXPORTER_OTLP_ENDPOINT and its kin are honoured
+
+\b
+Examples:
+  dsh-otel export                                  the DSH home, as trees
+  dsh-otel export runs/ --to file -o traces.jsonl  for a collector
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dsh-otel export runs/ --to otlp
+
+{exit_code_lines()}
+"""
+
+
+def export(
+    context: typer.Context,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH", hidden=True),
+    ] = None,
+    to: Annotated[Destination, typer.Option(help="Where to.")] = Destination.CONSOLE,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"The file for --to file; {DEFAULT_FILE} by default, - is standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    content: Annotated[
+        bool,
+        typer.Option(
+            "--content", help="Export prompts, answers, arguments and results too; off by default."
+        ),
+    ] = False,
+    contract: Annotated[
+        ContractChoice,
+        typer.Option(help="Contract to hold the logs to; auto: that of each log's generation."),
+    ] = ContractChoice.AUTO,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Apply these rules only: a glob on the id, or owner:NAME. Repeatable.",
+            autocompletion=complete_patterns,
+            show_default=False,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Leave these rules out. Repeatable.",
+            autocompletion=complete_patterns,
+            show_default=False,
+        ),
+    ] = None,
+    final: Annotated[
+        bool,
+        typer.Option("--final", help="The logs are over: a turn that is still open is a finding."),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print what was done as JSON on standard output.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn session logs into OpenTelemetry spans.
+
+    PATH is a log, a folder with logs, a DSH home or a glob; - is standard input. Without any, the
+    DSH home is exported: $DSH_HOME, else ~/.dsh.
+
+    Each turn becomes a trace of its own, with findings and error codes where they belong. Exporting
+    a log again gives the same ids. Spans are written at the pace of the receiver; what it does not
+    take is counted.
+    """
+    from dsh_core.events import Contract
+    from dsh_otel.cli import exporting
+    from dsh_otel.cli.checking import choose_logs, choose_rules
+
+    if output is not None and to is not Destination.FILE:
+        raise typer.BadParameter("--output goes with --to file")
+    choose_rules(rules or (), exclude or ())
+    logs = choose_logs(paths or (), output if output != Path("-") else None)
+    path = output or DEFAULT_FILE
+    if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
+        raise typer.BadParameter("--json needs standard output: choose another destination")
+    work = exporting.Export(
+        logs=logs,
+        contract=None if contract is ContractChoice.AUTO else Contract(contract),
+        rules=tuple(rules or ()),
+        exclude=tuple(exclude or ()),
+        content=content,
+        final=final,
+        quiet=is_quiet(context, quiet=quiet),
+    )
+    result = work.run(exporting.make_sink(to, path))
+    exporting.tell(result, json=json, quiet=work.quiet, console=to is Destination.CONSOLE)
+    raise typer.Exit(ExitCode.OK if result.complete else result.verdict)

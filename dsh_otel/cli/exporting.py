@@ -1,0 +1,222 @@
+"""The work behind ``dsh-otel export``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import typer
+
+from dsh_core.logs.reader import UnsupportedFormatError
+from dsh_otel.clean import Privacy
+from dsh_otel.cli.choices import Destination
+from dsh_otel.cli.exits import CannotTellError, ExitCode, say
+from dsh_otel.cli.formats.words import counted
+from dsh_otel.cli.output import console, is_terminal, stdout, wants_colour
+from dsh_otel.cli.progress import CheckProgress
+from dsh_otel.export.sink import MissingExtraError
+from dsh_otel.processors.errors import ErrorSpanProcessor
+from dsh_otel.processors.invariants import InvariantSpanProcessor
+from dsh_otel.replay import ReplaySpanProcessor, replay_provider, trace_session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dsh_core.contract.findings import Finding
+    from dsh_core.events import Contract
+    from dsh_core.logs.find import LogFile
+    from dsh_otel.export.sink import Sink
+    from dsh_otel.replay import Replay
+    from dsh_otel.spans import SessionSpan
+
+
+@dataclass(slots=True)
+class Result:
+    """What an export did.
+
+    Attributes:
+        target: Where the spans went.
+        sessions: Logs exported.
+        unreadable: Logs that could not be read, with the reason, by path.
+        skipped: Logs that were not tried any more since the receiver did not answer.
+        events: Events read.
+        sent: Spans that the receiver took.
+        lost: Spans that it did not take.
+        refused: Those of the taken requests' spans that it refused.
+        findings: Findings by severity.
+        problem: Why spans were lost or refused.
+    """
+
+    target: str
+    sessions: int = 0
+    unreadable: dict[str, str] = field(default_factory=dict)
+    skipped: int = 0
+    events: int = 0
+    sent: int = 0
+    lost: int = 0
+    refused: int = 0
+    findings: dict[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything there is has arrived."""
+        return not (self.unreadable or self.skipped or self.lost or self.refused)
+
+    @property
+    def verdict(self) -> ExitCode:
+        """How the command ends if something is missing."""
+        return ExitCode.FAILED if self.sent > self.refused else ExitCode.CANNOT_TELL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """An export of several logs.
+
+    Attributes:
+        logs: What to export.
+        contract: The contract to hold the logs to; None for that of each log's generation.
+        rules: Patterns of the rules to apply.
+        exclude: Patterns of those to leave out.
+        content: Whether content may leave.
+        final: Whether the logs are over.
+        quiet: Whether to show no progress.
+    """
+
+    logs: Sequence[LogFile]
+    contract: Contract | None
+    rules: Sequence[str]
+    exclude: Sequence[str]
+    content: bool
+    final: bool
+    quiet: bool
+
+    def run(self, sink: Sink) -> Result:
+        """Export all logs.
+
+        Args:
+            sink: Where to.
+        """
+        result = Result(sink.target)
+
+        def count(finding: Finding, _span: SessionSpan) -> None:
+            severity = finding.severity.value
+            result.findings[severity] = result.findings.get(severity, 0) + 1
+
+        processors = [
+            ErrorSpanProcessor(),
+            InvariantSpanProcessor(self.rules, self.exclude, final=self.final, on_finding=count),
+        ]
+        writer = ReplaySpanProcessor(sink.exporter)
+        provider = replay_provider(writer)
+        privacy = Privacy(content=self.content)
+        try:
+            with self._progress(sink) as progress:
+                for log in self.logs:
+                    if writer.gave_up:
+                        result.skipped += 1
+                        continue
+                    try:
+                        done = trace_session(
+                            log.path,
+                            tracer_provider=provider,
+                            processors=processors,
+                            contract=self.contract,
+                            privacy=privacy,
+                            progress=progress.read,
+                        )
+                    except UnsupportedFormatError as error:
+                        result.unreadable[log.path] = str(error)
+                    except OSError as error:
+                        result.unreadable[log.path] = error.strerror or str(error)
+                    else:
+                        _add(result, log.path, done)
+                    progress.checked()
+        finally:
+            provider.shutdown()
+            report = sink.report()
+            result.sent, result.lost = writer.counts.sent, writer.counts.lost
+            result.refused = report.refused
+            result.problem = report.problem or writer.counts.last_error
+        return result
+
+    def _progress(self, sink: Sink) -> CheckProgress:
+        visible = not self.quiet and is_terminal(sys.stderr) and sink.target != "console"
+        return CheckProgress(console(sys.stderr, colour=True) if visible else None, len(self.logs))
+
+
+def _add(result: Result, path: str, done: Replay) -> None:
+    if not done.events:
+        result.unreadable[path] = "no event can be read"
+        return
+    result.sessions += 1
+    result.events += done.events
+    for place, count in done.errors.items():
+        say(f"{path}: {place} failed {count} times and was left out. Please report it.")
+
+
+def make_sink(to: Destination, path: Path) -> Sink:
+    """Return the destination that a user chose.
+
+    Args:
+        to: Which kind.
+        path: The file, if it is one.
+
+    Raises:
+        CannotTellError: It cannot be used here.
+    """
+    # The exporters log every problem with a traceback; here each gets one line at the end.
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+    logging.getLogger("opentelemetry").propagate = False
+    try:
+        if to is Destination.FILE:
+            from dsh_otel.export.file import FileSink
+
+            return FileSink(str(path))
+        if to is Destination.OTLP:
+            from dsh_otel.export.otlp import OtlpSink, UnsupportedProtocolError
+
+            try:
+                return OtlpSink()
+            except UnsupportedProtocolError as error:
+                raise CannotTellError(str(error)) from error
+        from dsh_otel.export.console import ConsoleSink
+
+        out = stdout()
+        return ConsoleSink(console(out, colour=wants_colour(out)))
+    except MissingExtraError as error:
+        raise CannotTellError(str(error)) from error
+
+
+def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
+    """Say what was done.
+
+    Args:
+        result: What the export did.
+        json: Whether to say it as JSON, on standard output.
+        quiet: Whether to tell people nothing but problems.
+        console: Whether the spans themselves were printed.
+    """
+    if json:
+        document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
+        typer.echo(msgspec.json.encode(document).decode())
+    for path, reason in result.unreadable.items():
+        say(f"{path}: {reason}")
+    if result.lost or result.refused:
+        say(
+            f"{counted(result.lost, 'span')} lost, {result.refused:,} refused by {result.target}: "
+            f"{result.problem or 'the exporter does not say why'}"
+        )
+    if result.skipped:
+        say(f"{counted(result.skipped, 'log')} not tried any more: the receiver does not answer")
+    if not quiet:
+        verb = "shown" if console else "sent"
+        found = ", ".join(f"{n:,} {kind}" for kind, n in sorted(result.findings.items()))
+        say(
+            f"{counted(result.sent, 'span')} {verb} of {counted(result.sessions, 'session')}"
+            f"{'' if console else f' to {result.target}'}; findings: {found or 'none'}"
+        )

@@ -1,0 +1,183 @@
+"""Tests of the rules of the ``reader``: damage, as the reader reports it."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import pytest
+import zstandard
+
+from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.rules import reader
+from dsh_core.contract.run import Run  # noqa: F401
+from dsh_core.events import Contract
+from dsh_core.logs.reader import Batch, SessionLog
+from tests.checking import chunk, log, make_checker, one_turn, rules, summary, violations
+from tests.strategies import Event, header_row, to_line, to_lines
+
+LOG: Final = log(*one_turn(1, chunk(1, 1)), *one_turn(2, chunk(2, 1)))
+LINES: Final = [to_line(event) for event in LOG]
+
+
+def joined(*lines: bytes) -> bytes:
+    """Return lines as one log."""
+    return b"".join(line + b"\n" for line in lines)
+
+
+def with_text(text: bytes) -> bytes:
+    """Return a log in which one event has a text, put in as it is."""
+    odd = LINES[2].replace(b'"x"', b'"' + text + b'"')
+    return joined(*LINES[:2], odd, *LINES[3:])
+
+
+def packed(dt: bytes) -> bytes:
+    """Return a v0 log with a packed row."""
+    row = (
+        b'{"type":"text-chunks","seq0":2,"time0":1780000000002,"data":{"turn":1,"step":1,'
+        b'"index":0,"dt":%s,"texts":["a","b","c"]}}' % dt
+    )
+    rest = log(*one_turn(1))[2:]
+    tail = [{**event, "seq": event["seq"] + 3, "time": event["time"] + 9} for event in rest]
+    return to_lines([], header_row(Contract.V0)) + joined(*LINES[:2], row, *map(to_line, tail))
+
+
+def frames(*parts: bytes) -> bytes:
+    """Return each part as a zstd frame of its own."""
+    compressor = zstandard.ZstdCompressor(write_checksum=True)
+    return b"".join(compressor.compress(part) for part in parts)
+
+
+DEEP = b"[" * 20_000 + b"]" * 20_000
+THREE = frames(joined(*LINES[:5]), joined(*LINES[5:8]), joined(*LINES[8:]))
+BROKEN = bytearray(THREE)
+BROKEN[len(frames(joined(*LINES[:5]))) + 20] ^= 0xFF
+
+CASES: dict[str, tuple[bytes, bytes]] = {
+    "line.torn-tail": (joined(*LINES)[:-20], joined(*LINES)[:-1]),
+    "line.welded": (joined(*LINES[:2], LINES[2] + LINES[3], *LINES[4:]), joined(*LINES)),
+    "line.nul": (joined(*LINES[:5], bytes(300), *LINES[5:]), joined(*LINES[:5], b"", *LINES[5:])),
+    "line.control-char": (with_text(b"a\nb"), with_text(rb"a\nb")),
+    "line.invalid-utf8": (with_text(b"caf\xe9"), with_text("café".encode())),
+    "line.too-long": (with_text(b"x" * 200_000), with_text(b"x" * 50_000)),
+    "line.too-deep": (
+        with_text(b'","deep":' + DEEP + b',"y":"'),
+        with_text(b'","deep":[[[]]],"y":"'),
+    ),
+    "line.not-json": (joined(*LINES[:5], b"Traceback", *LINES[5:]), joined(*LINES[:5], b" ")),
+    "line.frame-corrupt": (bytes(BROKEN), THREE),
+    "line.row-malformed": (packed(b"[1]"), packed(b"[1,-1]")),
+}
+"""Damaged bytes and nearly the same bytes undamaged, by rule."""
+
+
+def check_bytes(data: bytes, *, final: bool = False) -> list[Finding]:
+    """Read and check a log with a limit of 100,000 bytes a line."""
+    source = SessionLog(io.BytesIO(data), "s-1.jsonl", max_line=100_000)
+    contract = source.header.contract
+    checker = make_checker(contract, header=source.header_row)
+    found: list[Finding] = []
+    for item in source.read():
+        if isinstance(item, Batch):
+            found += checker.observe_all(item.events, item.lines)
+        else:
+            found += checker.observe_fault(item)
+    return found + checker.finish(final=final)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_each_kind_of_damage_is_one_finding(rule: str) -> None:
+    """Damage of one kind gives one finding of its rule; what is lost gives no violation."""
+    found = check_bytes(CASES[rule][0])
+    assert rules(found) == [rule]
+    assert [(f.severity, f.code) for f in found] == [(Severity.DAMAGE, "LOG_DAMAGE")]
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_near_miss_is_silent(rule: str) -> None:
+    """Nearly the same bytes without damage give no finding."""
+    assert check_bytes(CASES[rule][1]) == []
+
+
+def test_every_rule_has_a_case() -> None:
+    """No rule of this owner is without an entry in the table."""
+    assert {rule.id for rule in reader.Rules.rules} == set(CASES)
+
+
+class TestConsequences:
+    """What follows from damage is no news."""
+
+    @pytest.mark.parametrize("place", range(1, 9))
+    @pytest.mark.parametrize("contract", [Contract.SEED, Contract.V0])
+    def test_a_lost_event_gives_no_violation(self, place: int, contract: Contract) -> None:
+        """Whichever event of a log is lost to damage, only the damage is reported."""
+        lines = [*LINES[:place], b"Traceback", *LINES[place + 1 :]]
+        data = to_lines([], header_row(contract)) + joined(*lines)
+        found = check_bytes(data)
+        assert rules(found) == ["line.not-json"]
+        assert found[0].line == place + (1 if contract is Contract.SEED else 2)
+
+    def test_it_counts_them(self) -> None:
+        """The finding of the damage counts the events that do not fit any more."""
+        lines = [LINES[0], b"Traceback", *LINES[2:]]
+        found = check_bytes(joined(*lines))
+        assert summary(found) == [("line.not-json", 3, None, 3)]
+
+    def test_a_fault_two_turns_later_is_found(self) -> None:
+        """From the next turn on everything is judged again."""
+        stray = log(chunk(1, 1), first=10)
+        found = check_bytes(joined(LINES[0], b"Traceback", *LINES[2:], *map(to_line, stray)))
+        assert rules(found) == ["line.not-json", "step.event-outside"]
+
+    def test_damage_that_cost_no_event_explains_nothing(self) -> None:
+        """If no number is missing, what does not fit is the session's own fault."""
+        stray = {**LOG[2], "data": {"turn": 5, "step": 1}}
+        found = check_bytes(joined(*LINES[:2], b"Traceback", to_line(stray), *LINES[3:]))
+        assert rules(found) == ["line.not-json", "step.event-outside"]
+
+    def test_a_stretch_of_damaged_lines_is_one_finding(self) -> None:
+        """Foreign lines that follow each other have one cause."""
+        foreign = [b"Traceback (most recent call last):", b"  File x", b"ValueError"]
+        found = check_bytes(joined(*LINES[:5], *foreign, *LINES[5:]))
+        assert [(f.rule, f.line, f.count) for f in found] == [("line.not-json", 6, 3)]
+
+    def test_two_stretches_are_two_findings(self) -> None:
+        """With events in between there are two causes."""
+        found = check_bytes(joined(*LINES[:5], b"x", LINES[5], b"y", *LINES[6:]))
+        assert [(f.rule, f.line) for f in found] == [("line.not-json", 6), ("line.not-json", 8)]
+
+
+class TestPartial:
+    """Events of which only the head could be read."""
+
+    def long(self, event: Event) -> bytes:
+        """Return the line of an event with a field that makes it too long."""
+        return to_line({**event, "more": "x" * 200_000})
+
+    @pytest.mark.parametrize("place", range(10))
+    @pytest.mark.parametrize("contract", [Contract.SEED, Contract.V0, Contract.V4])
+    def test_the_head_is_enough_for_turns_and_steps(self, place: int, contract: Contract) -> None:
+        """An event whose head was read keeps its place in turn and step."""
+        lines = [*LINES[:place], self.long(LOG[place]), *LINES[place + 1 :]]
+        if contract is Contract.V4:
+            lines = [line.replace(b"assistant/chunk", b"assistant/attempt") for line in lines]
+        found = check_bytes(to_lines([], header_row(contract)) + joined(*lines))
+        assert rules(found) == ["line.too-long"]
+        assert [f.seq for f in found] == [place]
+
+    def test_a_message_whose_content_was_not_read_is_not_judged(self) -> None:
+        """Nothing is said of fields that were not read: no answer, no advertised calls."""
+        from tests.checking import answer, call, prompt, result
+
+        inside = (prompt(), answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c"))
+        events = log(*one_turn(1, *inside))
+        for place in (2, 3, 4, 5):
+            lines = [to_line(event) for event in events]
+            lines[place] = self.long(events[place])
+            if place in (2, 3, 5):
+                # The head ends before the message.
+                data = {"turn": 1, "step": 1, "more": "x" * 200_000, **events[place]["data"]}
+                lines[place] = to_line({**events[place], "data": data})
+            found = check_bytes(to_lines([], header_row(Contract.V4)) + joined(*lines))
+            assert rules(violations(found)) == []
+            assert rules(found) == ["line.too-long"]

@@ -1,0 +1,157 @@
+"""Tests of checking whole logs: reader and checker put together."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsh_core.check import SessionReport, check_session
+from dsh_core.contract.catalogue import CATALOGUE
+from dsh_core.contract.findings import Severity
+from dsh_core.events import Contract
+from dsh_core.logs.find import LogFile
+from tests.checking import chunk, log, one_turn, step_start, turn_start
+from tests.strategies import Event, header_row, to_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = log(*one_turn(1, chunk(1, 1)))
+STRAY = log(chunk(7, 7), first=5)
+
+
+def write(folder: Path, data: bytes, name: str = "s-1.jsonl") -> str:
+    """Write a log and return its path."""
+    path = folder / name
+    path.write_bytes(data)
+    return str(path)
+
+
+def rules(report: SessionReport) -> list[str]:
+    """Return the rules of a report."""
+    return [finding.rule for finding in report.findings]
+
+
+class TestReport:
+    """What a report says."""
+
+    def test_a_clean_log(self, tmp_path: Path) -> None:
+        """Session, format, contract and number of events, and nothing else."""
+        path = write(tmp_path, to_lines(GOOD))
+        assert check_session(path) == SessionReport(
+            path=path, session_id="s-1", format="seed", contract="seed", events=5
+        )
+
+    def test_a_log_of_october(self, tmp_path: Path) -> None:
+        """The header tells who it is and what it is held to."""
+        report = check_session(write(tmp_path, to_lines(GOOD[:2], header_row(Contract.V4)), "x"))
+        assert (report.session_id, report.format, report.contract) == ("s-1", "v4", "v4")
+
+    def test_another_contract(self, tmp_path: Path) -> None:
+        """A log may be held to the contract of another generation."""
+        path = write(tmp_path, to_lines(log(*one_turn(7))))
+        assert rules(check_session(path)) == []
+        report = check_session(path, contract=Contract.V0)
+        assert (report.contract, report.format) == ("v0", "seed")
+        assert rules(report) == ["turn.number"]
+
+    def test_findings_are_in_the_order_of_the_log(self, tmp_path: Path) -> None:
+        """Verdicts that had to wait stand where their event does."""
+        from tests.checking import flat_result
+
+        events = log(*one_turn(1, flat_result(1, 1, "c"), chunk(9, 9)))
+        report = check_session(write(tmp_path, to_lines(events)))
+        assert [(f.rule, f.line) for f in report.findings] == [
+            ("tool.result-without-call", 3),
+            ("step.event-outside", 4),
+        ]
+
+    def test_damage_and_violations(self, tmp_path: Path) -> None:
+        """What the reader says and what the rules say come together."""
+        data = to_lines(GOOD) + b"Traceback\n" + to_lines(STRAY)
+        report = check_session(write(tmp_path, data))
+        assert rules(report) == ["line.not-json", "step.event-outside"]
+        assert report.count(Severity.DAMAGE) == report.count(Severity.VIOLATION) == 1
+        assert report.count(Severity.ADVICE) == 0
+        assert report.events == 6
+
+    def test_chosen_rules(self, tmp_path: Path) -> None:
+        """Only the rules that were asked for report."""
+        data = to_lines(GOOD) + b"Traceback\n" + to_lines(STRAY)
+        path = write(tmp_path, data)
+        assert rules(check_session(path, chosen=CATALOGUE.select(["line.*"]))) == ["line.not-json"]
+
+    @pytest.mark.parametrize(("final", "count"), [(False, 0), (True, 2)])
+    def test_declared_ends(self, tmp_path: Path, final: bool, count: int) -> None:
+        """An open turn is worth a word only when nothing will follow."""
+        path = write(tmp_path, to_lines(log(turn_start(1), step_start(1, 1))))
+        assert len(check_session(path, final=final).findings) == count
+
+    def test_progress(self, tmp_path: Path) -> None:
+        """Whoever waits is told how many events were read."""
+        seen: list[int] = []
+        many = log(*(item for turn in range(1, 2001) for item in one_turn(turn, chunk(turn, 1))))
+        check_session(write(tmp_path, to_lines(many)), progress=seen.append)
+        assert sum(seen) == len(many)
+        assert len(seen) > 1
+
+
+class TestErrors:
+    """Logs of which nothing can be said."""
+
+    def test_a_missing_file(self, tmp_path: Path) -> None:
+        """A log that is not there is an error of the report, not an exception."""
+        report = check_session(str(tmp_path / "gone.jsonl"))
+        assert (report.error, report.events) == ("No such file or directory", 0)
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        """So is something that is no file."""
+        assert check_session(str(tmp_path)).error == "Is a directory"
+
+    def test_an_unknown_generation(self, tmp_path: Path) -> None:
+        """A log of the future cannot be judged."""
+        row: Event = {"type": "session", "version": 9, "id": "x"}
+        report = check_session(write(tmp_path, to_lines(GOOD, row)))
+        assert report.error == "format version 9 is newer than this release knows (4)"
+        assert report.findings == []
+
+    @pytest.mark.parametrize("data", [b"", b"\n\n"])
+    def test_an_empty_log(self, tmp_path: Path, data: bytes) -> None:
+        """An empty log is not the same as a clean one."""
+        assert check_session(write(tmp_path, data)).error == "the log is empty"
+
+    def test_a_log_of_nothing_but_its_header(self, tmp_path: Path) -> None:
+        """A session in which nothing happened yet is clean."""
+        report = check_session(write(tmp_path, to_lines([], header_row(Contract.V4))))
+        assert (report.error, report.findings, report.session_id) == ("", [], "s-1")
+
+    def test_a_log_of_nothing_but_damage(self, tmp_path: Path) -> None:
+        """Damage is something to say."""
+        report = check_session(write(tmp_path, bytes(300)))
+        assert (report.error, rules(report)) == ("", ["line.nul"])
+
+    def test_an_error_while_reading(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A disk that fails in the middle is an error of the report."""
+
+        class Failing(io.BytesIO):
+            """A file that breaks after its first block."""
+
+            def read(self, size: int | None = -1, /) -> bytes:
+                if self.tell():
+                    raise OSError(5, "Input/output error")
+                return super().read(size)
+
+        monkeypatch.setattr(LogFile, "open", lambda _self: Failing(to_lines(GOOD)))
+        assert check_session(write(tmp_path, b"")).error == "Input/output error"
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A dash reads the log from standard input."""
+    path = write(tmp_path, to_lines(GOOD))
+    with open(path) as text:  # noqa: PTH123 - as the interpreter opens it
+        monkeypatch.setattr(sys, "stdin", text)
+        report = check_session("-")
+    assert (report.events, report.error, report.session_id) == (5, "", "-")

@@ -1,0 +1,139 @@
+"""The receivers that these tests run: made once, kept in a folder that git ignores.
+
+``python -m tests.e2e.programs`` makes them ahead of the tests, so that no test's time limit has to
+allow for a build. Tests that need one which cannot be made are skipped, and the summary says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+CACHE: Final = Path(os.environ.get("DSH_OTEL_E2E_CACHE", HERE.parents[1] / ".cache" / "e2e"))
+COLLECTOR_SOURCES: Final = HERE / "collector"
+ROTEL_LOCK: Final = HERE / "rotel.txt"
+PATIENCE: Final = 1800
+"""Seconds that a download and a build may take."""
+
+
+class UnavailableError(Exception):
+    """A program cannot be made here; the message says why."""
+
+
+def collector() -> Path:
+    """Return the OpenTelemetry Collector, built from `COLLECTOR_SOURCES`.
+
+    Raises:
+        UnavailableError: It cannot be built.
+    """
+    sources = [COLLECTOR_SOURCES / name for name in ("go.mod", "go.sum", "main.go")]
+    program = CACHE / f"collector-{_fingerprint(*sources)}"
+    if program.exists():
+        return program
+    go = shutil.which("go")
+    if go is None:
+        message = "Go is not installed (no `go` in PATH)"
+        raise UnavailableError(message)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    unfinished = program.with_name(f"{program.name}.{os.getpid()}")
+    command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"]
+    try:
+        _make(
+            "the Collector",
+            [*command, f"-o={unfinished}", "."],
+            cwd=COLLECTOR_SOURCES,
+            env={**os.environ, "CGO_ENABLED": "0"},
+        )
+        # The name appears last, so that it stands for a whole program.
+        unfinished.rename(program)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return program
+
+
+def rotel() -> Path:
+    """Return rotel, an agent with an OTLP implementation of its own, in a folder of its own.
+
+    Raises:
+        UnavailableError: It cannot be installed.
+    """
+    folder = CACHE / f"rotel-{_fingerprint(ROTEL_LOCK)}"
+    program = folder / "rotel" / "rotel-agent"
+    if program.exists():
+        return program
+    CACHE.mkdir(parents=True, exist_ok=True)
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    # The wheel carries the program; its Python part, and what that needs, are not used.
+    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
+    pip = [sys.executable, "-m", "pip", "install", *options, "--require-hashes"]
+    try:
+        _make("rotel", [*pip, f"--requirement={ROTEL_LOCK}", f"--target={unfinished}"])
+        made = unfinished / "rotel" / "rotel-agent"
+        if not made.exists():
+            message = "the wheel of rotel for this platform has no program in it"
+            raise UnavailableError(message)
+        made.chmod(0o755)
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return program
+
+
+def _fingerprint(*sources: Path) -> str:
+    """Return what changes when a program has to be made anew."""
+    digest = hashlib.sha256(f"{sys.platform} {platform.machine()}".encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _make(
+    what: str, command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> None:
+    print(f"e2e: making {what}", file=sys.stderr, flush=True)  # noqa: T201 - it takes minutes
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{what} cannot be made: {error}") from error
+    if done.returncode:
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        said = "; ".join(lines[-3:]) or "nothing was said"
+        raise UnavailableError(f"{what} cannot be made (exit code {done.returncode}): {said}")
+    seconds = time.monotonic() - begin
+    print(f"e2e: made {what} in {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def main() -> int:
+    """Make all programs, and say what cannot be made; the tests say it again."""
+    missing = 0
+    for make in (collector, rotel):
+        try:
+            make()
+        except UnavailableError as error:
+            missing += 1
+            print(f"e2e: WARNING: {error}", file=sys.stderr)  # noqa: T201 - as above
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
