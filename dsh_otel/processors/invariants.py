@@ -24,16 +24,6 @@ MAX_FINDINGS: Final = 32
 """Findings that one span shows in full; further ones are counted."""
 
 MAX_RULES: Final = 16
-QUOTING: Final = frozenset(
-    {
-        "envelope.ignorable",
-        "envelope.invalid",
-        "line.not-json",
-        "message.shape",
-        "surface.replace-range",
-    }
-)
-"""Rules whose findings quote what stands in the log in a wrong place, which may be content."""
 
 
 class InvariantSpanProcessor(SessionSpanProcessor):
@@ -48,7 +38,8 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         exclude: The same, taken away from `rules`.
         source: What kind of source the sessions come from.
         final: Whether the end of a session is declared when its tracer is closed.
-        on_finding: Called with each finding and its span, as soon as it is known.
+        on_finding: Called with each finding and its span, as soon as it is known; an error of
+            it is counted and goes no further.
         catalogue: Where the rules come from.
 
     Raises:
@@ -117,7 +108,8 @@ class InvariantSpanProcessor(SessionSpanProcessor):
             if finding.severity is Severity.VIOLATION:
                 span.fail("contract violated")
             if self._on_finding is not None:
-                self._on_finding(finding, span)
+                call = partial(self._on_finding, finding, span)
+                span.session.guard.run("on_finding", call)
 
 
 class _Found:
@@ -142,8 +134,9 @@ class _Found:
         span.set(Attr.VIOLATION_RULES, self.rules)
         for finding, time_ns in self.shown:
             values = _attributes(finding)
-            if finding.rule in QUOTING and not span.session.content:
-                values[EventAttr.MESSAGE] = self.catalogue.entries[finding.rule].rule.fault
+            rule = self.catalogue.entries[finding.rule].rule
+            if rule.quotes and not span.session.content:
+                values[EventAttr.MESSAGE] = rule.fault
                 values.pop(EventAttr.GOT, None)
             span.add_event(Event.VIOLATION, values, time_ns)
 

@@ -51,12 +51,14 @@ class Rules(RuleSet):
             "envelope.invalid",
             "type, seq, time or data is missing, of a wrong kind, or not JSON (NaN, overflow)",
             "The writer must check events before it appends them.",
+            quotes=True,
         ),
         Rule(
             "envelope.ignorable",
             "`ignorable` is present but not true",
             "Leave it out, or write true.",
             contracts=LATER,
+            quotes=True,
         ),
         Rule(
             "event.unknown-required",
@@ -82,6 +84,7 @@ class Rules(RuleSet):
             "the header row is not as its generation wants it",
             "The runtime refuses to open such a log.",
             contracts=LATER,
+            quotes=True,
         ),
         Rule(
             "seed.cut",

@@ -59,6 +59,7 @@ class Rules(RuleSet):
             "a replacement names a span that is not on the surface",
             "Start and end must be on the surface, in its order.",
             contracts=LATER,
+            quotes=True,
         ),
         Rule(
             "surface.replace-uncited",
@@ -83,6 +84,7 @@ class Rules(RuleSet):
             "a message's role, source or ids are missing or contradict each other",
             "Write messages through the session, which fills them in.",
             contracts=LATER,
+            quotes=True,
         ),
     )
 
