@@ -29,9 +29,9 @@ MAX_CONTENT: Final = 16384
 """Longest content attribute, in characters."""
 
 MAX_LIST: Final = 64
-MAX_DIGITS: Final = 64
-MAX_BITS: Final = 4096
 _MAX_INT: Final = 2**63 - 1
+"""Largest integer that OTLP carries; -2**63 stands for an unreadable number and is left out too."""
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -71,8 +71,8 @@ def clean_value(value: Any, limit: int = MAX_VALUE) -> AttributeValue | None:  #
     if kind is str:
         return clean_text(value, limit)
     if kind is int:
-        # The log's own numbers fit; hostile ones are kept readable.
-        return value if -_MAX_INT <= value <= _MAX_INT else _huge(value)
+        # The log's own numbers fit; one that does not must not change the attribute's type.
+        return value if -_MAX_INT <= value <= _MAX_INT else None
     if kind is bool:
         return bool(value)
     if kind is float:
@@ -80,11 +80,6 @@ def clean_value(value: Any, limit: int = MAX_VALUE) -> AttributeValue | None:  #
     if kind in (list, tuple):
         return [clean_text(str(item), limit) for item in value[:MAX_LIST]]
     return clean_text(str(value), limit) if isinstance(value, str) else None
-
-
-def _huge(value: int) -> str:
-    # Python refuses to print thousands of digits.
-    return str(value)[:MAX_DIGITS] if value.bit_length() < MAX_BITS else "…"
 
 
 def all_fit(values: Mapping[str, Any]) -> bool:

@@ -36,7 +36,15 @@ if TYPE_CHECKING:
     from dsh_otel.processors.base import SessionSpanProcessor
 
 BATCH: int = 256
-"""Spans that are exported together."""
+"""Most spans that are exported together."""
+
+MAX_BATCH_BYTES: int = 768 << 10
+"""Most bytes that are exported together, as OTLP JSON and counted generously. The Collector's file
+receiver takes lines up to 1 MiB, and drops longer ones in silence."""
+
+_SPAN_BYTES = 700
+_ATTRIBUTE_BYTES = 80
+_ESCAPED = 6
 
 MAX_FAILURES: int = 3
 """So many lost batches in a row end the attempts."""
@@ -82,17 +90,22 @@ class ReplaySpanProcessor(SpanProcessor):
         self._exporter = exporter
         self._batch = batch
         self._waiting: list[ReadableSpan] = []
+        self._size = 0
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take a span; export if the batch is full."""
         if span.context is None or not span.context.trace_flags.sampled:
             return
+        size = _size_of(span)
+        if self._size + size > MAX_BATCH_BYTES:
+            self._export()
         self._waiting.append(span)
+        self._size += size
         if len(self._waiting) >= self._batch:
             self._export()
 
     def _export(self) -> None:
-        spans, self._waiting = self._waiting, []
+        spans, self._waiting, self._size = self._waiting, [], 0
         if not spans:
             return
         if not self.gave_up and self._accepted(spans):
@@ -124,6 +137,27 @@ class ReplaySpanProcessor(SpanProcessor):
         """Export what waits, and shut the exporter down."""
         self._export()
         self._exporter.shutdown()
+
+
+def _size_of(span: ReadableSpan) -> int:
+    """Return about how many bytes a span takes as OTLP JSON, rather too many than too few."""
+    size = _SPAN_BYTES + _text_size(span.name)
+    for attributes in (span.attributes, *(event.attributes for event in span.events)):
+        for value in (attributes or {}).values():
+            size += _ATTRIBUTE_BYTES
+            if isinstance(value, str):
+                size += _text_size(value)
+            elif isinstance(value, tuple):
+                size += sum(_ATTRIBUTE_BYTES + _text_size(str(item)) for item in value)
+    return size + len(span.events) * _SPAN_BYTES // 4
+
+
+def _text_size(text: str) -> int:
+    if text.isascii() and text.isprintable():
+        # Quotes and backslashes take two bytes.
+        return len(text) + text.count('"') + text.count("\\")
+    # A code unit of UTF-16 may take six bytes.
+    return _ESCAPED * len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def replay_provider(*processors: SpanProcessor, service_version: str = "") -> TracerProvider:

@@ -115,7 +115,7 @@ class Checker:
             chain = [
                 _Call(table[key], rules)
                 for rules, table in self._always
-                for key in (EVERY, kind)
+                for key in dict.fromkeys((EVERY, kind))
                 if key in table
             ]
             chain += [

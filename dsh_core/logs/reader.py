@@ -262,8 +262,6 @@ class SessionLog:
         return event
 
     def _read_line(self, data: bytes, line: int) -> Iterator[Batch | Fault]:
-        if line == 1 and data.startswith(BOM):
-            data = data[len(BOM) :]
         event = self._strictly(data)
         if event is not None:
             yield from self._flush()

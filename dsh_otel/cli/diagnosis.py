@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import typer
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from dsh_core.logs.find import NoLogError, default_home, find_logs
 from dsh_otel.cli.plain import printable
@@ -23,7 +22,7 @@ from dsh_otel.export.otlp import (
 )
 from dsh_otel.export.sink import MissingExtraError
 from dsh_otel.names import SCOPE, Span
-from dsh_otel.replay import replay_provider
+from dsh_otel.replay import ReplaySpanProcessor, replay_provider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +123,8 @@ def _try(report: Report) -> None:
     except MissingExtraError as error:
         report.problems.append(str(error))
         return
-    provider = replay_provider(SimpleSpanProcessor(sink.exporter))
+    writer = ReplaySpanProcessor(sink.exporter)
+    provider = replay_provider(writer)
     span = provider.get_tracer(SCOPE).start_span(Span.DOCTOR)
     report.trace_id = f"{span.get_span_context().trace_id:032x}"
     span.end()
@@ -140,7 +140,7 @@ def _try(report: Report) -> None:
         )
     elif sink.status not in OK_STATUS:
         report.problems.append(_advice(sink.status, sink.target))
-    elif sink.report().refused:
+    elif writer.counts.lost or sink.report().refused:
         report.problems.append(sink.report().problem or "the receiver refused the span")
 
 

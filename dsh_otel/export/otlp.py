@@ -25,6 +25,10 @@ SUCCESS: Final = range(200, 300)
 MAX_ANSWER: Final = 300
 
 
+PAGE: Final = "text/html"
+"""Content type of answers that no OTLP receiver gives."""
+
+
 class UnsupportedProtocolError(RuntimeError):
     """The environment asks for a protocol that is not available."""
 
@@ -92,6 +96,7 @@ class OtlpSink:
         self.status: int | None = None
         self.answer = ""
         self._reason = ""
+        self._kind = ""
         self._refused = 0
         self._problem = ""
         session = requests.Session()
@@ -113,6 +118,9 @@ class OtlpSink:
         if accepted and status is not None and status not in SUCCESS:
             # The exporter takes a redirection for a success, but follows none.
             accepted = False
+        if accepted and self._kind.startswith(PAGE):
+            # Some other server took the request for one of its own.
+            accepted, self.answer = False, f"a page ({self._kind}), so no OTLP receiver"
         if not accepted:
             self._problem = f"no answer from {self.target}"
             if status is not None:
@@ -122,6 +130,7 @@ class OtlpSink:
     def _see(self, response: requests.Response, **_: object) -> None:
         """Note status and body of an answer; the exporter drops both."""
         self.status, self._reason, self.answer = response.status_code, response.reason, ""
+        self._kind = response.headers.get("content-type", "")
         if self.status in SUCCESS:
             self._see_partial_success(response)
         else:

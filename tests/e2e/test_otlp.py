@@ -73,9 +73,6 @@ def test_headers_and_compression_are_those_of_the_environment(sink: Sink) -> Non
     assert_same(sink.spans(), expected_spans(SAMPLES))
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a batch is bounded by its spans, not by its bytes"
-)
 def test_requests_with_content_are_not_too_large(collector: Collector, tmp_path: Path) -> None:
     turns = logs.turns(2, calls=300, text="\N{CAT FACE}" * 20_000)
     log = logs.write(tmp_path / "june.jsonl", turns)

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from dsh_core.events import Contract
 from dsh_core.logs.reader import UnsupportedFormatError
 from dsh_otel.clean import Privacy
+from dsh_otel.export.file import FileSink
 from dsh_otel.processors.errors import ErrorSpanProcessor
 from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.replay import (
@@ -91,6 +92,27 @@ def test_a_full_batch_is_written_before_the_replay_goes_on() -> None:
         assert len(exporter.batches) == number // 2
         tracer.start_span("span").end()
     assert len(exporter.batches) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 900, 'quote " and \\' * 50, "\n" * 300, "é" * 300, "\N{CAT FACE}" * 300]
+)
+def test_a_line_of_the_otlp_file_is_never_longer_than_a_collector_reads(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "traces.jsonl"
+    sink = FileSink(str(path))
+    provider = replay_provider(ReplaySpanProcessor(sink.exporter))
+    tracer = provider.get_tracer("test")
+    for _ in range(600):
+        span = tracer.start_span(text, attributes={f"key {k}": text for k in range(6)})
+        span.add_event("event", {"message": text, "list": [text, text]})
+        span.end()
+    provider.shutdown()
+    sink.report()
+    lines = path.read_bytes().splitlines()
+    assert len(lines) > 3
+    assert max(map(len, lines)) < 1 << 20
 
 
 def test_nothing_is_dropped_however_many_spans_there_are() -> None:

@@ -264,25 +264,31 @@ class Twin(Broken):
 class TestBrokenRules:
     """A rule set that raises is switched off; nobody else notices."""
 
-    def run(self, *sets: type[RuleSet], strict: bool = False) -> tuple[Checker, list[Finding]]:
+    def run(
+        self, *sets: type[RuleSet], strict: bool = False, single: bool = False
+    ) -> tuple[Checker, list[Finding]]:
         """Check a log with some rule sets and those of the session."""
         from dsh_core.contract.rules import session
 
         catalogue = Catalogue([*sets, session.Rules])
         checker = Checker(SessionHeader(id="x"), catalogue=catalogue, strict=strict)
         events = [*LOG, *log(chunk(9, 9), turn_end(7), first=10)]
-        found = checker.observe_all(built(events), range(12))
+        if single:
+            found = [f for k, one in enumerate(built(events)) for f in checker.observe(one, k)]
+        else:
+            found = checker.observe_all(built(events), range(12))
         return checker, found + checker.finish()
 
     @pytest.mark.parametrize("broken", [Broken, BrokenOutside, BrokenEnd])
     @pytest.mark.parametrize("first", [True, False])
+    @pytest.mark.parametrize("single", [True, False])
     def test_it_is_switched_off_and_others_go_on(
-        self, broken: type[RuleSet], first: bool, caplog: pytest.LogCaptureFixture
+        self, broken: type[RuleSet], first: bool, single: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         """The other sets see every event, the one that raised included, in whatever order."""
         sets = [broken, Recorder] if first else [Recorder, broken]
         with caplog.at_level(logging.ERROR, "dsh_core"):
-            checker, found = self.run(*sets)
+            checker, found = self.run(*sets, single=single)
         assert checker.disabled == [broken.owner]
         seen = [f.message for f in found if f.rule == "recorder.seen"]
         assert seen == [e.type for e in built(LOG)] + ["assistant/chunk", "turn/end", "end False"]
@@ -308,6 +314,24 @@ class TestBrokenRules:
         checker = Checker(SessionHeader(id="x"))
         with pytest.raises(AttributeError):
             checker.observe_all([object()], [1])  # type: ignore[list-item]
+
+
+class Placeless(Recorder):
+    """Rules that ask for strays of a type that has no place."""
+
+    owner = "placeless"
+    rules: ClassVar = (Rule("placeless.seen", "seen", "nothing"),)
+
+    def inside_step(self) -> Mapping[str, Handler]:
+        """Listen to an event without turn and step."""
+        return {"todo/write": self._see}
+
+
+def test_asking_for_strays_of_a_type_without_a_place_is_a_mistake() -> None:
+    """Such a set is told when the first such event comes, not silently never called."""
+    checker = Checker(SessionHeader(id="x"), catalogue=Catalogue([Placeless]))
+    with pytest.raises(AttributeError):
+        checker.observe_all(built(log(event("todo/write"))), [1])
 
 
 class TestInsideAndOutside:
@@ -378,6 +402,11 @@ class TestInsideAndOutside:
         checker = Checker(SessionHeader(id="x"), catalogue=Catalogue([Own]), strict=True)
         events = built(log(event("own/event"), event("other/event")))
         assert [f.seq for f in checker.observe_all(events, [1, 2])] == [0]
+
+    def test_a_type_of_an_odd_name(self) -> None:
+        """The name that stands for all types is no type."""
+        checker = Checker(SessionHeader(id="x"), catalogue=Catalogue([Recorder]), strict=True)
+        assert len(checker.observe_all(built(log(event(EVERY))), [1])) == 1
 
 
 # -------------------------------------------------------------------- the original plugins, again

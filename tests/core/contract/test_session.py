@@ -9,6 +9,7 @@ from dsh_core.contract.rules import session
 from dsh_core.decode import from_mapping
 from dsh_core.events import Contract
 from tests.checking import (
+    Item,
     RuleCase,
     assert_case,
     call,
@@ -352,6 +353,32 @@ class TestDeferred:
         found = check(log(*one_turn(1, flat_result(1, 1, "c"), chunk(1, 1), call(1, 1, "c"))))
         assert [(f.rule, f.seq, f.line, f.got) for f in found] == [
             ("tool.result-before-call", 2, 3, "the call at seq 4")
+        ]
+
+    @pytest.mark.parametrize(
+        ("after", "also"),
+        [
+            (turn_start(2), "turn.overlap"),
+            (step_start(1, 2), "step.overlap"),
+            (turn_end(1), "turn.end-open-step"),
+        ],
+    )
+    def test_or_when_the_step_is_over_in_another_way(self, after: Item, also: str) -> None:
+        """However a step is left, its results are judged then."""
+        events = log(turn_start(1), step_start(1, 1), flat_result(1, 1, "c"), after, chunk(7, 7))
+        found = check(events)
+        assert rules(found) == ["tool.result-without-call", also, "step.event-outside"]
+        checker = make_checker(Contract.SEED)
+        built = [from_mapping(source)[0] for source in events[:4]]
+        found = checker.observe_all(built, range(4))
+        assert sorted(rules(found)) == sorted(["tool.result-without-call", also])
+
+    def test_endless_results_are_not_all_remembered(self) -> None:
+        """The count of results of one call that is missing is bounded."""
+        strays = [flat_result(1, 1, "c")] * (session.MAX_AGAIN + 50)
+        found = check(log(*one_turn(1, *strays)))
+        assert [(f.rule, f.count) for f in found] == [
+            ("tool.result-without-call", session.MAX_AGAIN + 1)
         ]
 
     def test_a_repetition_that_follows_does_not_swallow_it(self) -> None:

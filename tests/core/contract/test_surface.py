@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from dsh_core.contract.rules import surface
 from dsh_core.contract.rules.surface import cited_seqs
+from dsh_core.decode import from_mapping
 from dsh_core.events import Contract
 from dsh_core.faults import Fault
 from tests.checking import (
@@ -20,6 +21,7 @@ from tests.checking import (
     check,
     event,
     log,
+    make_checker,
     one_step,
     one_turn,
     prompt,
@@ -403,6 +405,13 @@ class TestOdd:
         found = check(events, V4)
         assert set(rules(found)) <= {"seq.regressed", "seq.duplicate", "envelope.invalid"}
         assert rules(found)
+
+    def test_an_operation_that_is_no_json(self) -> None:
+        """An event that was built by hand may hold anything."""
+        built, _ = from_mapping(log(prompt())[0])
+        built.surface_op = Raw(b'{"op":')
+        checker = make_checker(V4)
+        assert rules(checker.observe(built)) == ["surface.replace-range"]
 
     def test_a_repeated_message_is_on_the_surface_once(self) -> None:
         """A repetition changes nothing about the surface."""

@@ -237,6 +237,15 @@ class TestCorrupt:
         assert good == b"".join(PARTS[1:])
         assert [(b.offset, b.torn) for b in bad] == [(0, False)]
 
+    def test_a_large_frame_that_fails_at_its_end(self) -> None:
+        """A frame of more bytes than are remembered is skipped to its end; later ones are read."""
+        noise = random.Random(1).randbytes(5 << 20)
+        large = bytearray(frame(noise))
+        large[-1] ^= 0xFF
+        good, bad = read(FRAMES[0] + bytes(large) + b"".join(FRAMES[1:]))
+        assert good == PARTS[0] + noise + b"".join(PARTS[1:])
+        assert [(b.offset, b.torn) for b in bad] == [(len(FRAMES[0]), False)]
+
     @given(st.binary(max_size=400))
     def test_noise_in_zstd_clothes(self, noise: bytes) -> None:
         """Whatever follows the magic, reading ends, and no frame behind it is lost."""

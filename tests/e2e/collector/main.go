@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
 	"go.opentelemetry.io/collector/exporter"
-	"go.opentelemetry.io/collector/exporter/debugexporter"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
@@ -25,8 +24,7 @@ func factories() (otelcol.Factories, error) {
 	if err != nil {
 		return made, err
 	}
-	made.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](
-		fileexporter.NewFactory(), debugexporter.NewFactory())
+	made.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](fileexporter.NewFactory())
 	made.Telemetry = otelconftelemetry.NewFactory()
 	return made, err
 }

@@ -223,6 +223,15 @@ def test_a_success_in_another_form_is_a_success(body: bytes, kind: str, receiver
     assert (report.refused, report.problem) == (0, "")
 
 
+def test_a_page_is_no_answer_of_an_otlp_receiver(receiver: Receiver) -> None:
+    """Some other server on the port answers 200 to anything."""
+    receiver.answers = [Answer(body=b"<html>hi</html>", headers={"content-type": "text/html"})]
+    sink = OtlpSink()
+    writer = send(sink)
+    assert (writer.counts.sent, writer.counts.lost) == (0, 2)
+    assert sink.report().problem == "HTTP 200 OK: a page (text/html), so no OTLP receiver"
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
