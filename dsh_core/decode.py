@@ -195,10 +195,20 @@ def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
 def _problem(name: str, wanted: str, value: object) -> str:
     if value is None:
         return f"{name} is missing"
-    shown = repr(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        shown = "NaN" if math.isnan(value) else "out of range"
-    return f"{name} must be {wanted}, not {shown[:40]}"
+    return f"{name} must be {wanted}, not {_what(value)}"
+
+
+def _what(value: object) -> str:
+    """Say what a value is without quoting it: it may be anything, a prompt too."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return "a fraction" if math.isfinite(value) else "NaN or infinite"
+    if isinstance(value, int):
+        return "a number"
+    if isinstance(value, str):
+        return "a string" if value else "an empty string"
+    return "an object" if isinstance(value, dict) else "a list"
 
 
 def to_raw(value: object) -> Raw:

@@ -47,7 +47,7 @@ class Drivers:
     ) -> None:
         self._guard = guard
         found: dict[int, SessionSpanProcessor] = {}
-        for processor in (*processors, *_added_to(provider)):
+        for processor in (*processors, *added_to(provider)):
             if isinstance(processor, SessionSpanProcessor):
                 found.setdefault(id(processor), processor)
         self.active = list(found.values())
@@ -80,7 +80,8 @@ class Drivers:
         self._guard.failed(type(processor).__name__, error)
 
 
-def _added_to(provider: TracerProvider) -> Sequence[object]:
+def added_to(provider: TracerProvider) -> Sequence[object]:
+    """Return the span processors that were added to a provider, as far as it shows them."""
     source = getattr(provider, "_active_span_processor", None)
     if source is None:
         # A provider of another kind, which takes no processors: the API's own, for example.

@@ -17,9 +17,11 @@ from opentelemetry.sdk.resources import (
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.version import __version__ as sdk_version
+from opentelemetry.trace import get_tracer_provider
 
 from dsh_core.logs.find import LogFile
 from dsh_core.logs.reader import Batch, SessionLog
+from dsh_otel.drivers import added_to
 from dsh_otel.ids import DerivedIdGenerator
 from dsh_otel.processors.errors import ErrorSpanProcessor
 from dsh_otel.processors.invariants import InvariantSpanProcessor
@@ -198,6 +200,7 @@ class Replay:
         faults: Number of damaged places met.
         outcomes: Number of events by what became of them, see `SessionTracer.counts`.
         unclosed: Spans that the log never closed, by kind.
+        unsampled: Spans that sampling left out.
         errors: Errors of ours and of processors, by place.
     """
 
@@ -207,12 +210,23 @@ class Replay:
     faults: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     unclosed: dict[str, int] = field(default_factory=dict)
+    unsampled: int = 0
     errors: dict[str, int] = field(default_factory=dict)
 
 
-def default_processors() -> list[SessionSpanProcessor]:
-    """Return the processors of an ordinary session: errors with their routes, and all checks."""
-    return [ErrorSpanProcessor(), InvariantSpanProcessor()]
+def default_processors(provider: AnyTracerProvider) -> list[SessionSpanProcessor]:
+    """Return the processors of an ordinary session: errors with their routes, and all checks.
+
+    Args:
+        provider: A provider that may have some already; those, with their settings, stay the only
+            ones of their kind.
+    """
+    present = added_to(provider)
+    return [
+        kind()
+        for kind in (ErrorSpanProcessor, InvariantSpanProcessor)
+        if not any(isinstance(processor, kind) for processor in present)
+    ]
 
 
 def trace_session(
@@ -230,7 +244,8 @@ def trace_session(
     Args:
         path: The log file, plain or zstd, of any generation; ``-`` for standard input.
         tracer_provider: Where spans go; the global provider by default.
-        processors: Session span processors; `default_processors` by default.
+        processors: Session span processors besides those of the provider; `default_processors`
+            by default.
         contract: The contract to hold the session to; the one of its generation by default.
         privacy: What may leave; no content by default.
         progress: Called now and then with the number of events read since the last call.
@@ -243,12 +258,15 @@ def trace_session(
         OSError: The log cannot be opened.
         UnsupportedFormatError: The log is of a generation newer than this release.
     """
+    provider = tracer_provider or get_tracer_provider()
+    if processors is None:
+        processors = default_processors(provider)
     with LogFile(path).open() as source:
         log = SessionLog(source, path)
         tracer = SessionTracer(
             log.header,
-            tracer_provider=tracer_provider,
-            processors=default_processors() if processors is None else processors,
+            tracer_provider=provider,
+            processors=processors,
             contract=contract,
             privacy=privacy,
             header_row=log.header_row,
@@ -270,5 +288,6 @@ def trace_session(
                     done.faults += 1
     done.outcomes = dict(tracer.counts)
     done.unclosed = dict(tracer.unclosed)
+    done.unsampled = tracer.unsampled
     done.errors = dict(tracer.guard.errors)
     return done

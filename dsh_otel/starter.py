@@ -44,6 +44,7 @@ class SpanStarter:
         self._occurrence: dict[int, int] = {}
         self._newest_turn = -1
         self._used: set[int] = set()
+        self.unsampled = 0
         self._trace_id = self._last_trace_id = 0
         self._names: dict[tuple[str, str], str] = {}
         identity = {Attr.CONVERSATION: session.header.id}
@@ -125,6 +126,8 @@ class SpanStarter:
         finally:
             if self._ids is not None:
                 self._ids.clear()
+        if not span.otel.is_recording():
+            self.unsampled += 1
         return span
 
     def _outside(self, span: SessionSpan, key: tuple[object, ...]) -> int:

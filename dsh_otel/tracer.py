@@ -66,13 +66,13 @@ class SessionTracer:
         self.session.header_row, self.session.header_line = header_row, header_line
         provider = tracer_provider or trace.get_tracer_provider()
         ids = getattr(provider, "id_generator", None)
-        starter = SpanStarter(
+        self._starter = SpanStarter(
             self.session,
             provider.get_tracer(SCOPE),
             ids if isinstance(ids, DerivedIdGenerator) else None,
         )
         self._drivers = Drivers(provider, processors, self.guard)
-        self._tree = SpanTree(self.session, starter)
+        self._tree = SpanTree(self.session, self._starter)
         self._closed = False
 
     @property
@@ -84,6 +84,11 @@ class SessionTracer:
     def unclosed(self) -> Counter[str]:
         """Number of spans that the log never closed, by kind."""
         return self._tree.unclosed
+
+    @property
+    def unsampled(self) -> int:
+        """Number of spans that sampling, or a switched-off SDK, left out."""
+        return self._starter.unsampled
 
     def observe(self, event: SessionEvent, line: int = 0) -> None:
         """Place an event in the tree and show it to the processors.

@@ -34,7 +34,6 @@ class Rule:
         severity: How bad a finding of it is.
         source: What the rule needs of its source: ``any``, ``log`` (durable and complete) or
             ``end`` (the log's end must have been declared).
-        quotes: Whether findings quote what stands in the log, which may be content.
     """
 
     id: str
@@ -43,7 +42,6 @@ class Rule:
     contracts: tuple[Contract, ...] = ALL
     severity: Severity = Severity.VIOLATION
     source: str = "any"
-    quotes: bool = False
 
 
 class RuleSet:

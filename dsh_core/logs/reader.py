@@ -8,6 +8,7 @@ or shapes that the strict decoder does not know), and single lines with every me
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -19,6 +20,8 @@ from dsh_core.decode import Envelope, PackedRow, from_envelope, from_mapping, st
 from dsh_core.events import SessionEvent, SessionHeader
 from dsh_core.faults import Fault
 from dsh_core.logs import packed
+from dsh_core.logs.find import STDIN
+from dsh_core.logs.foreign import foreign
 from dsh_core.logs.frames import BadFrame, ByteSource, read_blocks
 from dsh_core.logs.lines import MAX_LINE, Lines, Piece, read_lines
 from dsh_core.logs.salvage import BOM, EVENT_START, SPACE, Salvage, from_head, salvage
@@ -66,7 +69,8 @@ class SessionLog:
         header_row: The header row as a plain mapping, None if the log has none.
 
     Raises:
-        UnsupportedFormatError: The header names a version newer than this release.
+        UnsupportedFormatError: The header names a version newer than this release, or the file is
+            no session log at all.
     """
 
     def __init__(self, source: ByteSource, name: str, max_line: int = MAX_LINE) -> None:
@@ -74,9 +78,15 @@ class SessionLog:
         self._items = read_lines(read_blocks(source), max_line)
         self._early: list[Batch | Fault] = []
         self._damaged_version: int | None = None
+        self._opening = b""
         self.header_row: dict[str, Any] | None = None
         self.header_line = 0
         first = next(self._items, None)
+        if isinstance(first, Lines | Piece):
+            what = foreign(first.data)
+            if what:
+                raise UnsupportedFormatError(what)
+            self._opening = first.data[:MAX_LINE]
         self._first = self._read_header(first)
         self.header = self._make_header()
         expand = self.header.version in _PACKED_VERSIONS
@@ -128,6 +138,10 @@ class SessionLog:
         match = _FILE_NAME.fullmatch(file.name)
         # Generations live in a folder named after the session; June logs are named after it.
         name = (file.parent.name if match else _SUFFIX.sub("", file.name)) or self.name
+        if self.name == STDIN:
+            # Sessions that come this way must not be taken for one another.
+            opening = self._opening.partition(b"\n")[0]
+            name = f"stdin-{hashlib.blake2b(opening, digest_size=8).hexdigest()}"
         if self.header_row is None:
             version = int(match[1]) if match and match[1] else self._damaged_version
             _require_known(version)

@@ -30,7 +30,6 @@ _HEAD_NAME: Final = re.compile(r'"name"\s*:\s*' + _STRING)
 _MAX_HEAD: Final = 1 << 14
 _MAX_DIGITS: Final = 20
 _MAX_VALUES: Final = 10_000
-_SHOWN: Final = 40
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ class _Parser:
             if after is None:
                 again = _ENVELOPE_START.search(text, place + 1)
                 if again is None:
-                    self._not_json(place, reason)
+                    self._not_json(reason)
                     break
                 after = again.start()
                 self._skipped = True
@@ -128,7 +127,7 @@ class _Parser:
                 self._welded("more than one event on the line (a newline is lost)", lost=False)
             place = after
         else:
-            self._not_json(place, f"more than {_MAX_VALUES} values on the line")
+            self._not_json(f"more than {_MAX_VALUES} values on the line")
         if self._weld is not None:
             found.faults.append(self._weld)
         if self._constants:
@@ -167,10 +166,9 @@ class _Parser:
         if self._weld is None or (lost and not self._weld.lost):
             self._weld = Fault("line.welded", message, self._line, lost=lost)
 
-    def _not_json(self, place: int, reason: str) -> None:
+    def _not_json(self, reason: str) -> None:
         self._found.unreadable = True
-        got = self._text[place : place + _SHOWN]
-        fault = Fault("line.not-json", f"not JSON: {reason}", self._line, lost=True, got=got)
+        fault = Fault("line.not-json", f"not JSON: {reason}", self._line, lost=True)
         self._found.faults.append(fault)
 
 

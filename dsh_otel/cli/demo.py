@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 SAMPLES: Final = "samples/home"
-DEFAULT_FILE: Final = Path("dsh-otel-demo.jsonl")
+DEFAULT_FILE: Final = Path("dsh-otel-demo.otlp.json")
 
 
 def demo(
@@ -17,7 +17,9 @@ def demo(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The OTLP file to write.")
     ] = DEFAULT_FILE,
 ) -> None:
-    """Check the sample sessions that come with dsh-otel, show their trees, write an OTLP file.
+    """Check and show the sample sessions.
+
+    Checks the sessions that come with dsh-otel, shows their trees, and writes an OTLP file.
 
     The samples are real dsh sessions: failing tools, a retry, parallel calls, a crash with its
     repair, an August log with packed rows; and one that was broken on purpose.

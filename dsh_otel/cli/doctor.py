@@ -20,7 +20,9 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which endpoint and protocol are in use, send one span, and show the answer.
+    """Try the endpoint with one span.
+
+    Says which endpoint and protocol are in use, sends one span, and shows the answer.
 
     The settings are those of OpenTelemetry: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT and so
     on. The values of headers are never shown.

@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
         return code
 
     OK = 0, "all is well"
-    FAILED = 1, "a finding that counts: see --fail-on of the command"
+    FAILED = 1, "check: a finding that counts (--fail-on); export: something did not arrive"
     CANNOT_TELL = 2, "cannot tell: nothing to read, unreadable or empty input, wrong usage"
     INTERNAL = 70, "an error of dsh-otel itself"
     INTERRUPTED = 130, "interrupted by Ctrl-C"

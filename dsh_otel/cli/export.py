@@ -12,7 +12,7 @@ from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
 
-DEFAULT_FILE: Final = Path("dsh-traces.jsonl")
+DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
 
 EPILOG: Final = f"""
 \b
@@ -24,7 +24,7 @@ Destinations:
 \b
 Examples:
   dsh-otel export                                  the DSH home, as trees
-  dsh-otel export runs/ --to file -o traces.jsonl  for a collector
+  dsh-otel export runs/ --to file -o traces.otlp.json  for a collector
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dsh-otel export runs/ --to otlp
 
 {exit_code_lines()}
@@ -44,7 +44,8 @@ def export(
             "--output",
             "-o",
             metavar="FILE",
-            help=f"The file for --to file; {DEFAULT_FILE} by default, - is standard output.",
+            help=f"The file for --to file, replaced if it exists; {DEFAULT_FILE} by default, "
+            "- is standard output.",
             show_default=False,
         ),
     ] = None,
@@ -101,8 +102,9 @@ def export(
     if output is not None and to is not Destination.FILE:
         raise typer.BadParameter("--output goes with --to file")
     choose_rules(rules or (), exclude or ())
-    logs = choose_logs(paths or (), output if output != Path("-") else None)
     path = output or DEFAULT_FILE
+    written = path if to is Destination.FILE and str(path) != "-" else None
+    logs = choose_logs(paths or (), written)
     if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
         raise typer.BadParameter("--json needs standard output: choose another destination")
     work = exporting.Export(

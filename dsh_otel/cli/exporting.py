@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
+from dsh_core.contract.findings import Severity
 from dsh_core.logs.reader import UnsupportedFormatError
 from dsh_otel.clean import Privacy
 from dsh_otel.cli.choices import Destination
@@ -47,6 +49,7 @@ class Result:
         sent: Spans that the receiver took.
         lost: Spans that it did not take.
         refused: Those of the taken requests' spans that it refused.
+        unsampled: Spans that sampling left out.
         findings: Findings by severity.
         problem: Why spans were lost or refused.
     """
@@ -59,13 +62,15 @@ class Result:
     sent: int = 0
     lost: int = 0
     refused: int = 0
+    unsampled: int = 0
     findings: dict[str, int] = field(default_factory=dict)
     problem: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether everything there is has arrived."""
-        return not (self.unreadable or self.skipped or self.lost or self.refused)
+        missing = self.unreadable or self.skipped or self.lost or self.refused
+        return not missing and self.sent > 0
 
     @property
     def verdict(self) -> ExitCode:
@@ -155,6 +160,7 @@ def _add(result: Result, path: str, done: Replay) -> None:
         return
     result.sessions += 1
     result.events += done.events
+    result.unsampled += done.unsampled
     for place, count in done.errors.items():
         say(f"{path}: {place} failed {count} times and was left out. Please report it.")
 
@@ -211,12 +217,23 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
             f"{counted(result.lost, 'span')} lost, {result.refused:,} refused by {result.target}: "
             f"{result.problem or 'the exporter does not say why'}"
         )
+    if result.unsampled:
+        say(f"{counted(result.unsampled, 'span')} not sampled: {_why_unsampled()}")
     if result.skipped:
         say(f"{counted(result.skipped, 'log')} not tried any more: the receiver does not answer")
     if not quiet:
-        verb = "shown" if console else "sent"
-        found = ", ".join(f"{n:,} {kind}" for kind, n in sorted(result.findings.items()))
-        say(
-            f"{counted(result.sent, 'span')} {verb} of {counted(result.sessions, 'session')}"
-            f"{'' if console else f' to {result.target}'}; findings: {found or 'none'}"
+        found = ", ".join(
+            f"{result.findings[kind]:,} {kind.value}"
+            for kind in Severity
+            if kind.value in result.findings
         )
+        say(
+            f"{counted(result.sessions, 'session')}: {counted(result.sent, 'span')} "
+            f"{'shown' if console else f'went to {result.target}'}; findings: {found or 'none'}"
+        )
+
+
+def _why_unsampled() -> str:
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return "OTEL_SDK_DISABLED is true"
+    return f"OTEL_TRACES_SAMPLER is {os.environ.get('OTEL_TRACES_SAMPLER', 'not set')}"

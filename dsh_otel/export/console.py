@@ -167,14 +167,20 @@ def _label(span: ReadableSpan) -> Text:
 
 def _append_error(label: Text, span: ReadableSpan, attributes: Mapping[str, Any]) -> None:
     code = attributes.get(Attr.ERROR_CODE) or attributes.get(Attr.ERROR_TYPE)
+    if code is None:
+        return
     failed = span.status.status_code is StatusCode.ERROR
-    if code is not None:
-        label.append("  ")
-        label.append(_plain(code), style="bold red" if failed else "yellow")
-        if attributes.get(Attr.ERROR_INFERRED):
-            label.append(" (inferred)", style="dim")
-        family, route = attributes.get(Attr.ERROR_FAMILY), attributes.get(Attr.ROUTE)
-        label.append(f"  {_plain(family)} → {_plain(route)}", style="dim")
+    inferred = bool(attributes.get(Attr.ERROR_INFERRED))
+    # A code that the log gives can still have a family that only its text tells.
+    logged = Attr.ERROR_NAME in attributes
+    label.append("  ")
+    label.append(_plain(code), style="bold red" if failed else "yellow")
+    if inferred and not logged:
+        label.append(" (inferred)", style="dim")
+    label.append(f"  {_plain(attributes.get(Attr.ERROR_FAMILY))}", style="dim")
+    if inferred and logged:
+        label.append(" (inferred)", style="dim")
+    label.append(f" → {_plain(attributes.get(Attr.ROUTE))}", style="dim")
 
 
 def _notes(span: ReadableSpan) -> list[Text]:

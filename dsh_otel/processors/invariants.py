@@ -101,7 +101,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
     def _write(self, findings: list[Finding], span: SessionSpan) -> None:
         found: _Found | None = span.notes.get(self)
         if found is None:
-            found = span.notes[self] = _Found(self._catalogue)
+            found = span.notes[self] = _Found()
             span.before_end(partial(found.write_out, span))
         for finding in findings:
             found.add(finding, span.session.now_ns)
@@ -115,8 +115,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
 class _Found:
     """The findings of one span: the first ones in full, all of them as a number."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.catalogue = catalogue
+    def __init__(self) -> None:
         self.count = 0
         self.rules: list[str] = []
         self.shown: list[tuple[Finding, int]] = []
@@ -134,10 +133,6 @@ class _Found:
         span.set(Attr.VIOLATION_RULES, self.rules)
         for finding, time_ns in self.shown:
             values = _attributes(finding)
-            rule = self.catalogue.entries[finding.rule].rule
-            if rule.quotes and not span.session.content:
-                values[EventAttr.MESSAGE] = rule.fault
-                values.pop(EventAttr.GOT, None)
             span.add_event(Event.VIOLATION, values, time_ns)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from dsh_core.events import Contract
@@ -269,10 +270,11 @@ def test_a_log_of_the_future_is_refused(tmp_path: Path) -> None:
         replay(path)
 
 
-def test_something_that_is_no_log_gives_no_event(tmp_path: Path) -> None:
+def test_something_that_is_no_log_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl.gz"
     path.write_bytes(gzip.compress(b"{}", mtime=0))
-    assert replay(path).events == 0
+    with pytest.raises(UnsupportedFormatError, match="gzip"):
+        replay(path)
 
 
 def test_a_log_whose_reading_fails_midway_still_ends_its_spans(
@@ -299,12 +301,30 @@ def test_a_log_whose_reading_fails_midway_still_ends_its_spans(
 
 
 def test_an_ordinary_session_is_judged_by_two_processors() -> None:
-    assert [type(one) for one in default_processors()] == [
-        ErrorSpanProcessor,
-        InvariantSpanProcessor,
-    ]
-    (first, second), (third, fourth) = default_processors(), default_processors()
-    assert len({id(one) for one in (first, second, third, fourth)}) == 4
+    provider = replay_provider()
+    first, second = default_processors(provider)
+    assert (type(first), type(second)) == (ErrorSpanProcessor, InvariantSpanProcessor)
+    assert len({id(one) for one in (first, second, *default_processors(provider))}) == 4
+
+
+def test_a_processor_of_the_provider_takes_the_place_of_the_default_one() -> None:
+    exporter = InMemorySpanExporter()
+    provider = replay_provider(ReplaySpanProcessor(exporter))
+    provider.add_span_processor(InvariantSpanProcessor(exclude=["tool.*"]))
+    assert [type(one) for one in default_processors(provider)] == [ErrorSpanProcessor]
+    trace_session(str(session_log("denied-read")), tracer_provider=provider)
+    provider.force_flush()
+    events = [e.name for span in exporter.get_finished_spans() for e in span.events]
+    # Its settings count, and nothing is written twice.
+    assert events.count("dsh.violation") == 0
+    assert events.count("dsh.tool.error") == 3
+
+
+def test_what_sampling_leaves_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    writer = ReplaySpanProcessor(InMemorySpanExporter())
+    done = trace_session(str(session_log("text")), tracer_provider=replay_provider(writer))
+    assert (done.unsampled, writer.counts.sent) == (3, 0)
 
 
 def test_processors_may_be_chosen() -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 V4 = (Contract.V4,)
 FIRST_V2: Final = 2
-MAX_SHOWN: Final = 40
 """How much of a wrong payload a message shows, in bytes."""
 
 _REQUIRED: Final = {
@@ -51,14 +50,12 @@ class Rules(RuleSet):
             "envelope.invalid",
             "type, seq, time or data is missing, of a wrong kind, or not JSON (NaN, overflow)",
             "The writer must check events before it appends them.",
-            quotes=True,
         ),
         Rule(
             "envelope.ignorable",
             "`ignorable` is present but not true",
             "Leave it out, or write true.",
             contracts=LATER,
-            quotes=True,
         ),
         Rule(
             "event.unknown-required",
@@ -84,7 +81,6 @@ class Rules(RuleSet):
             "the header row is not as its generation wants it",
             "The runtime refuses to open such a log.",
             contracts=LATER,
-            quotes=True,
         ),
         Rule(
             "seed.cut",
@@ -110,9 +106,8 @@ class Rules(RuleSet):
 
     def _untyped(self, event: SessionEvent, line: int) -> None:
         # The decoder leaves the payload of these as it is, whatever it is.
-        head = bytes(memoryview(event.data)[:MAX_SHOWN])
-        if not head.startswith(b"{"):
-            problem = f"data must be an object, not {head.decode('utf-8', 'replace')}"
+        if bytes(memoryview(event.data)[:1]) != b"{":
+            problem = "data must be an object"
             self.run.report("envelope.invalid", problem, seq=event.seq, line=line)
 
     def _any(self, event: SessionEvent, line: int) -> None:
@@ -122,7 +117,7 @@ class Rules(RuleSet):
         if event.ignorable is not ABSENT and bytes(event.ignorable) != b"true":
             run.report(
                 "envelope.ignorable",
-                f"ignorable is {bytes(event.ignorable)[:20].decode('utf-8', 'replace')}",
+                "ignorable is not true",
                 seq=event.seq,
                 line=line,
                 expected="true or nothing",
@@ -227,7 +222,8 @@ def header_problems(
         if row.get("version") is not None and version != 4:  # noqa: PLR2004 - the contract's own
             problems.append("version must be 4")
         extra = set(row) - set(required) - _OPTIONAL
-        problems += [f"unknown key {name[:40]!r}" for name in sorted(extra)[:4]]
+        if extra:
+            problems.append(f"{len(extra)} unknown keys" if len(extra) > 1 else "an unknown key")
     problems += [
         f"{name} is retired" for name in _RETIRED if name in row and contract is Contract.V0
     ]

@@ -8,8 +8,8 @@ from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import Rule, RuleSet
 
 
-def _damage(id_: str, fault: str, advice: str, *, quotes: bool = False) -> Rule:
-    return Rule(id_, fault, advice, severity=Severity.DAMAGE, quotes=quotes)
+def _damage(id_: str, fault: str, advice: str) -> Rule:
+    return Rule(id_, fault, advice, severity=Severity.DAMAGE)
 
 
 class Rules(RuleSet):
@@ -56,7 +56,6 @@ class Rules(RuleSet):
             "line.not-json",
             "a line is not JSON",
             "Something other than the writer wrote to the log, or an append was cut.",
-            quotes=True,
         ),
         _damage(
             "line.frame-corrupt",

@@ -59,7 +59,6 @@ class Rules(RuleSet):
             "a replacement names a span that is not on the surface",
             "Start and end must be on the surface, in its order.",
             contracts=LATER,
-            quotes=True,
         ),
         Rule(
             "surface.replace-uncited",
@@ -84,7 +83,6 @@ class Rules(RuleSet):
             "a message's role, source or ids are missing or contradict each other",
             "Write messages through the session, which fills them in.",
             contracts=LATER,
-            quotes=True,
         ),
     )
 
@@ -133,11 +131,9 @@ class Rules(RuleSet):
         else:
             self._replace(event, kind, sources, line)
 
-    def _report(
-        self, rule: str, message: str, event: SessionEvent, line: int, got: str = ""
-    ) -> None:
+    def _report(self, rule: str, message: str, event: SessionEvent, line: int) -> None:
         call_id = event.data.call_id if isinstance(event, ToolResult) else None
-        self.run.report(rule, message, seq=event.seq, line=line, call_id=call_id, got=got)
+        self.run.report(rule, message, seq=event.seq, line=line, call_id=call_id)
 
     def _head(self, message: str, event: SessionEvent, line: int) -> None:
         self._report("surface.system-head", message, event, line)
@@ -171,9 +167,8 @@ class Rules(RuleSet):
         if span is None:
             # What it replaces may have been lost.
             if not self.run.explained(event, LOST):
-                got = bytes(event.surface_op)[:80].decode("utf-8", "replace")
                 problem = "the replaced span is not on the surface"
-                self._report("surface.replace-range", problem, event, line, got)
+                self._report("surface.replace-range", problem, event, line)
             self._append(event.seq, kind)
             return
         start, end = span
@@ -241,7 +236,7 @@ class Rules(RuleSet):
 
     def _problem(self, wanted: str, role: str, id_: str, source: Source | None) -> str:
         if role and role != wanted:
-            return f"role is {role[:40]!r} instead of {wanted!r}"
+            return f"role is not {wanted!r}"
         if not self._strict:
             return ""
         if not role:

@@ -153,7 +153,7 @@ class Rules(RuleSet):
         if count >= STORM:
             finding = self.run.report(
                 "tool.retry-storm",
-                f"the same call of {key[0]!r} failed with {key[2]} {count} times in this turn",
+                f"the same call of {key[0]!r} fails with {key[2]} again and again in this turn",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,

@@ -336,7 +336,7 @@ class TestShape:
             (prompt(id=""), "id is missing"),
             (prompt(source=None), "source is missing"),
             (prompt(source={"kind": ""}), "source is missing"),
-            (answer(1, 1, role="user"), "role is 'user' instead of 'assistant'"),
+            (answer(1, 1, role="user"), "role is not 'assistant'"),
             (answer(1, 1, source={"kind": "user"}), "the source of an answer is not a model"),
             (event("assistant/message", {"turn": 1, "step": 1}, surfaceOp="append"), "the message"),
         ],
@@ -356,7 +356,7 @@ class TestShape:
                 {"source": {"kind": "tool", "callId": "d"}},
                 "the result of call 'c' has call 'd' as its source",
             ),
-            ({"role": "user"}, "role is 'user' instead of 'tool'"),
+            ({"role": "user"}, "role is not 'tool'"),
         ],
     )
     def test_a_result_names_its_call_twice(self, change: dict[str, Any], problem: str) -> None:

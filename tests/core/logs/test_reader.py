@@ -168,7 +168,6 @@ class TestHeader:
             ("/h/sessions/p/s-7/session.jsonl.zstd", "s-7", None),
             ("session.v4.jsonl", "session.v4.jsonl", 4),
             ("my.log.jsonl.zst", "my.log", None),
-            ("-", "-", None),
         ],
     )
     def test_a_missing_header(self, name: str, session: str, version: int | None) -> None:
@@ -583,11 +582,31 @@ class TestStrange:
         assert len({fault.line for fault in found.faults}) == len(found.faults)
         assert len(found.faults) == len([n for n in noise.split(b"\n") if n.strip(b"\r\t ")])
 
-    def test_a_gzip_file(self) -> None:
-        """A compressed file of another kind is noise."""
-        found = read(gzip.compress(DATA * 50, mtime=0))
-        assert found.events == []
+    @pytest.mark.parametrize(
+        ("data", "what"),
+        [
+            (gzip.compress(DATA * 50, mtime=0), "gzip; decompress it first"),
+            (b"SQLite format 3\0" + bytes(90), "a SQLite store"),
+            (DATA.decode().encode("utf-16"), "UTF-16 text"),
+            (b'{"resourceSpans":[]}\n' * 3, "an OTLP file"),
+            (b'{"a":1}\n{"b":2}\n', "not a session log"),
+            (b'{"type":"user","message":"hi"}\n', "not a session log"),
+            (b"[1, 2]", "not a session log"),
+        ],
+    )
+    def test_files_of_another_kind_are_named(self, data: bytes, what: str) -> None:
+        """What is no session log is not blamed for being a bad one."""
+        with pytest.raises(UnsupportedFormatError, match=what):
+            read(data)
+
+    @pytest.mark.parametrize(
+        "first", [b'{"a":1}', b"[]", b'{"seq":0,"time":1}', b'{"type":"session"', b"\x1f\x8b"]
+    )
+    def test_a_bad_first_line_does_not_make_a_log_foreign(self, first: bytes) -> None:
+        """Damage at the head costs a line, not the log."""
+        found = read(joined(first, *(to_line(event) for event in LOG[1:])))
         assert found.faults
+        assert len(found.events) >= len(LOG) - 1
 
     def test_pretty_printed_json(self) -> None:
         """An event over many lines is no log; every line of it is reported."""
@@ -726,12 +745,14 @@ class TestDecoders:
             if b"NaN" not in line and b"Infinity" not in line and source.get("type") != "session":
                 lines.append(line)
                 kept.append(source)
-        data = joined(*lines)
+        # A file of nothing but foreign rows would be refused.
+        anchor = to_line(LOG[1])
+        data = joined(anchor, *lines)
         whole = read_in_batches(data)
         assert whole == read_by_lines(data)
-        single = [pair for line in lines for pair in read_in_batches(line + b"\n")]
-        assert [one for one, _ in whole] == [one for one, _ in single]
-        assert len(whole) == len(kept)
+        single = [pair for line in lines for pair in read_in_batches(joined(anchor, line))[1:]]
+        assert [one for one, _ in whole[1:]] == [one for one, _ in single]
+        assert len(whole) == 1 + len(kept)
 
 
 class TestNothingIsLostSilently:

@@ -51,11 +51,6 @@ class TestWhole:
         assert found.faults[0].line == 7
         assert found.unreadable
 
-    def test_messages_are_short(self) -> None:
-        """What is shown of a line is a few characters."""
-        found = salvage(b"x" * 10_000, 1)
-        assert len(found.faults[0].got) == 40
-
 
 class TestBytes:
     """Bytes that are no text."""

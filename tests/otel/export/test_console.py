@@ -66,7 +66,7 @@ def test_a_session_as_a_tree() -> None:
     │       └── advice tool.error-uncoded: failed result without a code (EACCES by its text)  seq 22
     ├── step 3 dsh.step  74 ms
     │   ├── chat deepseek-v4-flash  15 ms  first chunk 9 ms  164 → 20 tokens
-    │   └── execute_tool glob  58 ms  SEARCH_FAILED (inferred)  denied → ask
+    │   └── execute_tool glob  58 ms  SEARCH_FAILED  denied (inferred) → ask
     └── step 4 dsh.step  11 ms
         └── chat deepseek-v4-flash  11 ms  first chunk 10 ms  164 → 20 tokens
     """)
@@ -116,7 +116,7 @@ def test_findings_that_stand_for_several_events_say_so() -> None:
     script.call("c4")
     script.result("c4", code="FS_NOT_FOUND")
     text = show_events(script.closed())
-    assert "failed with FS_NOT_FOUND 3 times in this turn  seq 7  3 events" in text
+    assert "fails with FS_NOT_FOUND again and again in this turn  seq 7  3 events" in text
 
 
 def test_sessions_are_named_when_they_change() -> None:

@@ -1,0 +1,168 @@
+"""``dsh-otel export``, ``doctor`` and ``demo``, without a server."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsh_otel.cli.exits import ExitCode
+from tests.cli.helpers import ADVICE, CLEAN, OVERLAP, run, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def closed_port() -> Iterator[str]:
+    """An endpoint on the loopback where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_the_console_is_the_default_and_shows_findings_in_place(tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *OVERLAP)
+    result = run("export", log)
+    assert result.exit_code == ExitCode.OK
+    assert result.stdout.splitlines() == [
+        "session s  seed log, seed contract",
+        "turn 0 invoke_agent dsh  0 ms  never closed",
+        "turn 1 invoke_agent dsh  1 ms  completed",
+        "└── violation turn.overlap: turn 1 starts while turn 0 is open  seq 1",
+    ]
+    assert "1 session: 2 spans shown; findings: 1 violation" in result.stderr
+
+
+def test_a_file_holds_otlp_json_lines_and_is_the_same_each_time(tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *ADVICE)
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    for path in (first, second):
+        result = run("export", log, "--to", "file", "--output", path, "--json")
+        assert result.exit_code == ExitCode.OK
+        told = json.loads(result.stdout)
+        assert (told["sent"], told["lost"], told["sessions"]) == (3, 0, 1)
+        assert told["findings"] == {"advice": 1}
+    assert first.read_bytes() == second.read_bytes()
+    (line,) = first.read_text().splitlines()
+    spans = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [span["name"] for span in spans] == ["dsh.step", "execute_tool read", "invoke_agent dsh"]
+
+
+def test_content_stays_back_unless_it_is_asked_for(tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *ADVICE)
+    path = tmp_path / "a.json"
+    run("export", log, "--to", "file", "-o", path)
+    assert "gen_ai.tool.call.arguments" not in path.read_text()
+    run("export", log, "--to", "file", "-o", path, "--content")
+    assert "gen_ai.tool.call.arguments" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_SAMPLER", "always_off")]
+)
+def test_an_export_of_nothing_is_no_success(name: str, value: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *CLEAN)
+    result = run("export", log, "--to", "file", "-o", tmp_path / "a", env={name: value})
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "1 span not sampled" in result.stderr
+    assert name in result.stderr
+
+
+def test_where_nobody_listens_the_loss_is_told(closed_port: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *CLEAN)
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": closed_port, "OTEL_EXPORTER_OTLP_TIMEOUT": "0.2"}
+    result = run("export", log, "--to", "otlp", "--json", env=env)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "1 span lost" in result.stderr
+    assert json.loads(result.stdout)["lost"] == 1
+
+
+def test_an_unreadable_log_is_told_and_the_others_are_exported(tmp_path: Path) -> None:
+    write(tmp_path / "good.jsonl", *CLEAN)
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
+    result = run("export", tmp_path, "--to", "file", "-o", tmp_path / "a.json")
+    assert result.exit_code == ExitCode.FAILED
+    assert "bad.jsonl: not a session log" in result.stderr
+    assert "1 session: 1 span went to" in result.stderr
+
+
+def test_the_file_of_an_earlier_export_is_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "s.jsonl", *CLEAN)
+    for _ in range(2):
+        assert run("export", ".", "--to", "file").exit_code == ExitCode.OK
+    assert run("check", ".").exit_code == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--output", "x"), "--output goes with --to file"),
+        (("--json",), "--json needs standard output"),
+        (("--to", "file", "-o", "-", "--json"), "--json needs standard output"),
+        (("--to", "nowhere"), "nowhere"),
+        (("--rules", "no.such"), "no rule matches"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *CLEAN)
+    result = run("export", log, *arguments)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert message in result.stderr
+
+
+def test_a_log_is_not_overwritten(tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *CLEAN)
+    before = log.read_bytes()
+    assert run("export", log, "--to", "file", "-o", log).exit_code == ExitCode.CANNOT_TELL
+    assert log.read_bytes() == before
+
+
+def test_another_protocol_is_refused(tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *CLEAN)
+    result = run("export", log, "--to", "otlp", env={"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "http/protobuf" in result.stderr
+
+
+def test_the_doctor_names_what_is_wrong(closed_port: str) -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": closed_port,
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "0.2",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20secret",
+    }
+    result = run("doctor", "--json", env=env)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    report = json.loads(result.stdout)
+    assert report["endpoint"] == f"{closed_port}/v1/traces"
+    assert (report["healthy"], report["status"]) == (False, None)
+    assert report["headers"] == ["authorization"]
+    assert "secret" not in result.stdout
+    assert "is a receiver listening there?" in report["problems"][0]
+    assert "no answer" in run("doctor", env=env).stdout
+
+
+def test_the_doctor_may_only_look() -> None:
+    result = run("doctor", "--no-send", env={"OTEL_SDK_DISABLED": "false"})
+    assert result.exit_code == ExitCode.OK
+    assert "nothing stands in the way" in result.stdout
+
+
+def test_the_demo_shows_codes_and_a_violation_and_writes_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "demo.json"
+    result = run("demo", "--output", path)
+    assert result.exit_code == ExitCode.OK
+    for expected in (
+        "violation turn.overlap",
+        "FS_NOT_FOUND  missing",
+        "EACCES (inferred)  denied",
+    ):
+        assert expected in result.stdout
+    assert "99 spans of 7 sessions are in" in result.stdout
+    assert path.read_text().startswith('{"resourceSpans"')
