@@ -1,11 +1,11 @@
-"""Rules of the ``session`` package: numbering, turns, steps, and calls with their results."""
+"""Rules of the ``session`` package: numbering, turns and steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from dsh_core.contract.findings import Severity
+from dsh_core.contract.places import blame_turn, misled, open_place, places, report_outside
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.contract.run import CallKey
 from dsh_core.events import (
@@ -14,12 +14,9 @@ from dsh_core.events import (
     SessionEvent,
     StepEnd,
     StepStart,
-    ToolCall,
-    ToolResult,
     TurnEnd,
     TurnStart,
 )
-from dsh_core.payloads import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -27,16 +24,10 @@ if TYPE_CHECKING:
     from dsh_core.contract.findings import Finding
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
-    from dsh_core.payloads import ToolResultData
-
-NOT_STARTED: Final = "TOOL_NOT_STARTED"
-
-MAX_AGAIN: Final = 64
-"""How many further results of a call that may still follow are counted."""
 
 
 class Rules(RuleSet):
-    """Turn and step boundaries and the call-result pairs inside them."""
+    """Turn and step boundaries, and what must lie inside them."""
 
     owner = "session"
     rules: ClassVar = (
@@ -117,32 +108,6 @@ class Rules(RuleSet):
             "Whoever wrote it did so before the turn started or after it ended.",
             contracts=LATER,
         ),
-        Rule(
-            "tool.result-without-call",
-            "a result answers a call that was not made in its step",
-            "The call was lost, or a result was made up: the model's history is no longer valid.",
-        ),
-        Rule(
-            "tool.result-duplicate",
-            "a call is answered twice",
-            "The first result counts; find out who writes the second.",
-        ),
-        Rule(
-            "tool.result-late",
-            "a result comes after its step has closed",
-            "The tool outlived the step: wait for it, or make it a background job.",
-        ),
-        Rule(
-            "tool.result-before-call",
-            "a result comes before its call",
-            "The writer orders events by a clock that is not the log's.",
-        ),
-        Rule(
-            "tool.replace-outside-turn",
-            "a result is replaced outside a turn",
-            "Prune results only while a turn is open.",
-            contracts=LATER,
-        ),
     )
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -157,8 +122,6 @@ class Rules(RuleSet):
             "turn/end": self._turn_end,
             "step/start": self._step_start,
             "step/end": self._step_end,
-            "tool/call": self._tool_call,
-            "tool/result": self._tool_result,
         }
         if self.run.contract is not Contract.SEED:
             found |= dict.fromkeys(in_turn, self._in_turn)
@@ -176,13 +139,9 @@ class Rules(RuleSet):
         super().__init__(run)
         self._timeline = run.timeline
         self._numbered = run.contract is not Contract.SEED
-        # Results whose call may still follow in the step, by call id.
-        self._early: dict[str, _Early] = {}
 
     def _turn_start(self, event: TurnStart, line: int) -> None:
         run, timeline, turn = self.run, self._timeline, event.data.turn
-        if self._early:
-            self._settle_early()
         if (
             timeline.turn is None
             and (turn == timeline.next_turn or not self._numbered)
@@ -233,7 +192,7 @@ class Rules(RuleSet):
             known = run.explained(event, (turn, None))
             if known is not None:
                 # The turn that is open may be the one that started astray.
-                run.blame(known, *self._misled())
+                run.blame(known, *misled(timeline))
                 return
             is_open = "no turn" if timeline.turn is None else f"turn {timeline.turn}"
             finding = run.report(
@@ -245,7 +204,7 @@ class Rules(RuleSet):
                 expected=is_open,
                 got=f"turn {turn}",
             )
-            run.blame(finding, *self._misled())
+            run.blame(finding, *misled(timeline))
             return
         if timeline.step is not None:
             key = (turn, timeline.step)
@@ -259,19 +218,10 @@ class Rules(RuleSet):
                     got=f"turn/end of turn {turn}",
                 )
                 run.blame(finding, key, ("unresolved", *key))
-        if self._early:
-            self._settle_early()
-
-    def _misled(self) -> list[Hashable]:
-        """Return what an event that names a turn which is not open makes go wrong with turns."""
-        turn = self._timeline.turn
-        return ["turn-number", "outside-turn"] if turn is None else [("turn-end", turn)]
 
     def _step_start(self, event: StepStart, line: int) -> None:
         run, timeline = self.run, self._timeline
         turn, step = event.data.turn, event.data.step
-        if self._early:
-            self._settle_early()
         if turn != timeline.turn:
             self._step_elsewhere(event, line)
             return
@@ -334,85 +284,37 @@ class Rules(RuleSet):
                 got=f"turn {turn}",
             )
             # If it belongs to the open turn, what follows there lies in no step.
-            run.blame(known, (turn, None), ("step-start", timeline.turn), *self._misled())
+            run.blame(known, (turn, None), ("step-start", timeline.turn), *misled(timeline))
         run.blame(known, (turn, step))
 
     def _step_end(self, event: StepEnd, line: int) -> None:
         run, timeline = self.run, self._timeline
         turn, step = event.data.turn, event.data.step
         if timeline.is_open(turn, step):
-            if self._early:
-                self._settle_early()
             return
-        known = run.explained(event, *self._places(turn, step))
+        known = run.explained(event, *places(timeline, turn, step))
         own = known is None or turn == timeline.turn
         if known is None:
             known = run.report(
                 "step.end-mismatch",
-                f"step {step} of turn {turn} ends while {self._open()} is open",
+                f"step {step} of turn {turn} ends while {open_place(timeline)} is open",
                 seq=event.seq,
                 line=line,
                 turn=turn,
                 step=step,
-                expected=self._open(),
+                expected=open_place(timeline),
                 got=f"step {step} of turn {turn}",
             )
-            self._blame_turn(known, turn)
+            blame_turn(run, known, turn)
         if own and timeline.step is not None:
             run.blame(known, ("step-end", timeline.turn, timeline.step))
 
-    def _open(self) -> str:
-        timeline = self._timeline
-        if timeline.turn is None:
-            return "no turn"
-        if timeline.step is None:
-            return f"no step of turn {timeline.turn}"
-        return f"step {timeline.step} of turn {timeline.turn}"
-
-    def _places(self, turn: int, step: int) -> list[Hashable]:
-        """Return what may be blamed for an event that names a step which is not open."""
-        places: list[Hashable] = [(turn, step), (turn, None)]
-        if turn == self._timeline.turn and self._timeline.step is None:
-            places.append(("step-start", turn))
-        return places
-
     def _stray(self, event: SessionEvent, line: int) -> None:
-        known = self._outside(event, line)
+        known = report_outside(self.run, event, line)
         if isinstance(event, AssistantMessage) and self.run.contract is Contract.V4:
             # The calls that it advertises may come with the right coordinates.
             for block in event.data.tool_calls() if known is not None else ():
                 self.run.blame(known, CallKey("advertised", block.id))
-
-    def _outside(
-        self, event: SessionEvent, line: int, call_id: str | None = None
-    ) -> Finding | None:
-        run, turn, step = self.run, event.data.turn, event.data.step
-        known = run.explained(event, *self._places(turn, step))
-        if known is None:
-            known = run.report(
-                "step.event-outside",
-                f"{event.type} names step {step} of turn {turn} while {self._open()} is open",
-                seq=event.seq,
-                line=line,
-                turn=turn,
-                step=step,
-                call_id=call_id,
-                expected=self._open(),
-                got=f"step {step} of turn {turn}",
-            )
-            self._blame_turn(known, turn)
-        run.blame(known, (turn, step))
-        if call_id is not None:
-            # Its result may come with the right coordinates.
-            run.blame(known, CallKey("call", call_id))
-        return known
-
-    def _blame_turn(self, finding: Finding | None, turn: int) -> None:
-        """Blame a finding for what else names a turn that is not open."""
-        if turn != self._timeline.turn:
-            self.run.blame(finding, (turn, None))
-        if self._timeline.turn is None:
-            self.run.blame(finding, *self._misled())
 
     def _in_turn(self, event: SessionEvent, line: int) -> None:
         if self._timeline.turn is None and not self.run.explained(event, "outside-turn"):
@@ -426,124 +328,9 @@ class Rules(RuleSet):
             )
             self.run.blame(finding, "outside-turn")
 
-    def _tool_call(self, event: ToolCall, line: int) -> None:
-        data, run = event.data, self.run
-        timeline = self._timeline
-        if data.turn != timeline.turn or data.step != timeline.step or timeline.step is None:
-            self._outside(event, line, data.call_id)
-            return
-        known: Finding | None = None
-        if self._early and (early := self._early.pop(data.call_id, None)) is not None:
-            known = run.explained(event, CallKey("call", data.call_id)) or early.report(
-                run,
-                "tool.result-before-call",
-                f"the result of call {data.call_id!r} comes before the call",
-                expected="the call first",
-                got=f"the call at seq {event.seq}",
-            )
-        if run.blaming:
-            run.forgive(CallKey("call", data.call_id), CallKey("answered", data.call_id))
-        if known is not None:
-            # No result will follow a call that comes after it.
-            run.blame(known, CallKey("answered", data.call_id))
-
-    def _tool_result(self, event: ToolResult, line: int) -> None:
-        data, timeline = event.data, self._timeline
-        if event.surface_op is not ABSENT and not event.appends and self._numbered:
-            if timeline.turn is None:
-                self.run.report(
-                    "tool.replace-outside-turn",
-                    "a result is replaced outside any turn",
-                    seq=event.seq,
-                    line=line,
-                    call_id=data.call_id,
-                )
-            return
-        call_id = data.flat_call_id if data.message is None else data.call_id
-        if data.step != timeline.step or data.turn != timeline.turn or timeline.step is None:
-            self._result_outside(event, line, call_id)
-        elif (
-            call_id not in timeline.pending
-            and not timeline.overflow
-            and not (self._numbered and not_started(data))
-        ):
-            self._result_alone(event, line, call_id)
-
-    def _result_alone(self, event: ToolResult, line: int, call_id: str) -> None:
-        """Judge a result in its step to which no call there is open."""
-        run, timeline = self.run, self._timeline
-        if call_id in timeline.answered and call_id not in self._early:
-            if not run.explained(event, CallKey("twice", call_id)):
-                run.report(
-                    "tool.result-duplicate",
-                    f"call {call_id!r} is already answered",
-                    seq=event.seq,
-                    line=line,
-                    call_id=call_id,
-                )
-            return
-        if run.explained(event, CallKey("call", call_id)):
-            return
-        before = timeline.unanswered_before(call_id)
-        if before is not None:
-            self._late(event, line, call_id, before)
-        elif call_id in self._early:
-            self._early[call_id].again(event)
-        else:
-            early = _Early(call_id, event.seq, line, timeline.turn, timeline.step)
-            if run.cause is None:
-                self._early[call_id] = early
-            else:
-                early.without_call(run, always=False)
-
-    def _result_outside(self, event: ToolResult, line: int, call_id: str) -> None:
-        key = (event.data.turn, event.data.step)
-        if self.run.explained(event, key, CallKey("call", call_id)):
-            return
-        place, answered = self._timeline.answered_last
-        if call_id in self._timeline.unanswered.get(key, ()):
-            self._late(event, line, call_id, key)
-        elif place == key and call_id in answered:
-            known = self.run.report(
-                "tool.result-duplicate",
-                f"call {call_id!r} was answered in its step already",
-                seq=event.seq,
-                line=line,
-                turn=key[0],
-                step=key[1],
-                call_id=call_id,
-            )
-            # Or it is the result of the open step's call of that name.
-            self.run.blame(known, CallKey("answered", call_id))
-        else:
-            self.run.blame(self._outside(event, line), CallKey("answered", call_id))
-
-    def _late(self, event: ToolResult, line: int, call_id: str, key: tuple[int, int]) -> None:
-        finding = self.run.report(
-            "tool.result-late",
-            f"the result of call {call_id!r} comes after step {key[1]} of turn {key[0]} closed",
-            seq=event.seq,
-            line=line,
-            turn=key[0],
-            step=key[1],
-            call_id=call_id,
-            expected=f"before the end of step {key[1]} of turn {key[0]}",
-            got=self._open(),
-        )
-        self.run.blame(finding, CallKey("answered", call_id))
-
-    def _settle_early(self) -> None:
-        """Judge the results that waited for their call: the step is over."""
-        early, self._early = self._early, {}
-        for call_id, result in early.items():
-            if not self.run.blamed(CallKey("call", call_id)):
-                result.without_call(self.run)
-
     def finish(self, *, final: bool) -> None:
         """Judge what only the end of the input decides."""
         run, timeline = self.run, self._timeline
-        if self._early:
-            self._settle_early()
         if not final or timeline.turn is None:
             return
         inside = f"the log ends inside turn {timeline.turn}"
@@ -551,57 +338,3 @@ class Rules(RuleSet):
         if timeline.step is not None:
             inside += f", step {timeline.step}"
             run.report("step.unclosed", inside, seq=run.last_seq, line=run.last_line)
-
-
-@dataclass(slots=True)
-class _Early:
-    """A result whose call may still follow."""
-
-    call_id: str
-    seq: int
-    line: int
-    turn: int | None
-    step: int | None
-    more: list[int] = field(default_factory=list)
-
-    def again(self, event: ToolResult) -> None:
-        """Take in one more result of the same call."""
-        if len(self.more) < MAX_AGAIN:
-            self.more.append(event.seq)
-
-    def without_call(self, run: Run, *, always: bool = True) -> None:
-        """Report that the call was never made."""
-        self.report(
-            run,
-            "tool.result-without-call",
-            f"call {self.call_id!r} was never made in this step",
-            expected="a tool/call before it",
-            got="none",
-            always=always,
-        )
-
-    def report(
-        self, run: Run, rule: str, message: str, *, expected: str, got: str, always: bool = True
-    ) -> Finding | None:
-        """Report something of the result; what is the cause of faults now came after it."""
-        finding = run.report(
-            rule,
-            message,
-            seq=self.seq,
-            line=self.line,
-            turn=self.turn,
-            step=self.step,
-            call_id=self.call_id,
-            expected=expected,
-            got=got,
-            always=always,
-        )
-        if finding is not None:
-            for seq in self.more:
-                finding.fold(seq)
-        return finding
-
-
-def not_started(data: ToolResultData) -> bool:
-    """Whether a result is the repair of a call that never started (August on)."""
-    return data.error is not None and data.error.code == NOT_STARTED and data.failed

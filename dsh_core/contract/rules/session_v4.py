@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.rule import Rule, RuleSet
-from dsh_core.contract.rules.session import not_started
+from dsh_core.contract.rules.results import not_started
 from dsh_core.contract.run import CallKey
 from dsh_core.events import Contract, StepEnd
 from dsh_core.payloads import ABSENT

@@ -86,10 +86,9 @@ class TestFilters:
     @pytest.mark.parametrize("rule", sorted(SESSION))
     def test_alone_each_rule_finds_what_it_finds_among_others(self, rule: str) -> None:
         """A rule that is chosen alone finds no less than in company."""
-        from tests.core.contract.test_session import CASES
-        from tests.core.contract.test_session_v4 import CASES as CASES_V4
+        from tests.core.contract import test_results, test_session, test_session_v4
 
-        case = {**CASES, **CASES_V4}[rule]
+        case = (test_session.CASES | test_results.CASES | test_session_v4.CASES)[rule]
         options = {**case.options, "chosen": frozenset({rule}), "header": case.header}
         assert rules(check(case.trips, case.contract, **options)) == [rule]
 
