@@ -3,6 +3,7 @@
 from dsh_core.check import SessionReport, check_session
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
+from dsh_core.decode import from_mapping
 from dsh_core.errors import HarnessError, InvariantError, LlmError, ToolArgsError
 from dsh_core.events import Contract, SessionEvent, SessionHeader
 from dsh_core.logs.reader import SessionLog
@@ -21,4 +22,5 @@ __all__ = [
     "Severity",
     "ToolArgsError",
     "check_session",
+    "from_mapping",
 ]
