@@ -46,7 +46,7 @@ class SessionReport(msgspec.Struct, kw_only=True):
 
 
 def check_session(
-    path: str,
+    path: str | LogFile,
     *,
     contract: Contract | None = None,
     chosen: frozenset[str] | None = None,
@@ -56,7 +56,8 @@ def check_session(
     """Check one session log.
 
     Args:
-        path: The log file, plain or zstd, of any generation; ``-`` for standard input.
+        path: The log file, plain or zstd, of any generation; ``-`` for standard input. Or what
+            `find_logs` returned for it.
         contract: The contract to hold it to; the one of its generation by default.
         chosen: Ids of the rules to apply, see `Catalogue.select`; all by default.
         final: Whether the end of the log is declared: nothing will follow.
@@ -64,12 +65,14 @@ def check_session(
 
     Returns:
         The report. A log that cannot be opened or is of an unknown format is reported by its
-        `error`; an empty one too, since nothing can be said of it.
+        `error`; an empty one too, and one of nothing but damage, since nothing can be said of it.
     """
-    report = SessionReport(path=path, findings=[], disabled=[])
+    file = path if isinstance(path, LogFile) else LogFile(path)
+    report = SessionReport(path=file.path, findings=[], disabled=[])
+    faults = 0
     try:
-        with LogFile(path).open() as source:
-            log = SessionLog(source, path)
+        with file.open() as source:
+            log = SessionLog(source, file.path)
             checker = Checker(
                 log.header,
                 contract=contract,
@@ -86,6 +89,7 @@ def check_session(
                     if progress is not None:
                         progress(len(item.events))
                 else:
+                    faults += 1
                     report.findings += checker.observe_fault(item)
             report.findings += checker.finish(final=final)
     except UnsupportedFormatError as error:
@@ -95,7 +99,9 @@ def check_session(
     else:
         report.events = checker.events
         report.disabled = checker.disabled
-        if not report.events and not log.header_row and not report.findings:
+        if not report.events and faults:
+            report.error = "no event can be read"
+        elif not report.events and not log.header_row and not report.findings:
             report.error = "the log is empty"
     report.findings.sort(key=lambda finding: finding.place)
     return report

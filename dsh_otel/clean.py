@@ -32,6 +32,7 @@ MAX_LIST: Final = 64
 _MAX_INT: Final = 2**63 - 1
 """Largest integer that OTLP carries; -2**63 stands for an unreadable number and is left out too."""
 
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.:/@+-]{1,64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -58,6 +59,11 @@ def clean_name(text: str) -> str:
     if not text.isprintable():
         text = _CONTROL.sub(" ", text)
     return clean_text(text.strip(), MAX_NAME)
+
+
+def is_token(text: str) -> bool:
+    """Whether a text is a name, as codes are, and no sentence that somebody wrote."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def clean_value(value: Any, limit: int = MAX_VALUE) -> AttributeValue | None:  # noqa: ANN401 - any

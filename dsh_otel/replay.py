@@ -62,11 +62,13 @@ class ExportCounts:
         sent: Accepted by the exporter.
         lost: Not accepted: the exporter failed, or raised.
         last_error: Why, as far as the exporter says.
+        pipe_closed: Whether the reader of a pipe has gone; nothing more is written then.
     """
 
     sent: int = 0
     lost: int = 0
     last_error: str = ""
+    pipe_closed: bool = False
 
 
 class ReplaySpanProcessor(SpanProcessor):
@@ -116,11 +118,14 @@ class ReplaySpanProcessor(SpanProcessor):
             return
         self.counts.lost += len(spans)
         self._failures += 1
-        self.gave_up = self._failures >= MAX_FAILURES
+        self.gave_up = self.gave_up or self._failures >= MAX_FAILURES
 
     def _accepted(self, spans: Sequence[ReadableSpan]) -> bool:
         try:
             return self._exporter.export(spans) is SpanExportResult.SUCCESS
+        except BrokenPipeError:
+            self.counts.pipe_closed = self.gave_up = True
+            return False
         except Exception as error:  # noqa: BLE001 - counted, and the replay goes on
             self.counts.last_error = f"{type(error).__name__}: {error}"
             return False
@@ -230,7 +235,7 @@ def default_processors(provider: AnyTracerProvider) -> list[SessionSpanProcessor
 
 
 def trace_session(
-    path: str,
+    path: str | LogFile,
     *,
     tracer_provider: AnyTracerProvider | None = None,
     processors: Iterable[SessionSpanProcessor] | None = None,
@@ -242,7 +247,8 @@ def trace_session(
     """Turn a session log into spans.
 
     Args:
-        path: The log file, plain or zstd, of any generation; ``-`` for standard input.
+        path: The log file, plain or zstd, of any generation; ``-`` for standard input. Or what
+            `find_logs` returned for it.
         tracer_provider: Where spans go; the global provider by default.
         processors: Session span processors besides those of the provider; `default_processors`
             by default.
@@ -261,8 +267,9 @@ def trace_session(
     provider = tracer_provider or get_tracer_provider()
     if processors is None:
         processors = default_processors(provider)
-    with LogFile(path).open() as source:
-        log = SessionLog(source, path)
+    file = path if isinstance(path, LogFile) else LogFile(path)
+    with file.open() as source:
+        log = SessionLog(source, file.path)
         tracer = SessionTracer(
             log.header,
             tracer_provider=provider,

@@ -17,10 +17,11 @@ from dsh_core.events import UNREADABLE
 from dsh_core.failures import usage_of
 from dsh_core.payloads import ABSENT
 from dsh_otel.attempts import Attempts, retry_number
+from dsh_otel.clean import is_token
 from dsh_otel.content import messages_json
 from dsh_otel.ids import first_turn_of
 from dsh_otel.inbox import Inbox
-from dsh_otel.names import Attr, Event, EventAttr, Span
+from dsh_otel.names import OTHER, Attr, Event, EventAttr, Span
 from dsh_otel.spans import MAX_TIME_MS, NS_PER_MS, Session, SessionSpan, to_ns
 from dsh_otel.strays import Strays
 from dsh_otel.toolcalls import ToolCalls, describe_result
@@ -204,7 +205,8 @@ class SpanTree:
         if turn is None or turn.turn != event.data.turn:
             return self._orphan(event, turn=event.data.turn)
         kind = event.data.reason.kind
-        turn.set(Attr.END_REASON, kind or "unknown")
+        named = kind if is_token(kind) else OTHER
+        turn.set(Attr.END_REASON, named if kind else "unknown")
         turn.set(Attr.SEQ_END, event.seq)
         if kind in REPAIRS:
             turn.mark(Attr.SYNTHETIC)

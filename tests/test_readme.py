@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
 import subprocess
@@ -17,12 +15,20 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SAMPLES = ROOT / "dsh_otel/samples/home/sessions/--home-dev-ws--"
 
 
-def test_the_python_example_runs_and_writes_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def run(*arguments: str, cwd: Path) -> str:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    ).stdout
+
+
+def test_the_python_example_runs_and_writes_nothing_twice() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    monkeypatch.chdir(SAMPLES / "denied-1")
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(compile(code, "README.md", "exec"), {})
-    text = out.getvalue()
+    text = run("-c", code, cwd=SAMPLES / "denied-1")
     assert text.count("advice tool.error-uncoded failed result without a code") == 2
     assert text.count('"dsh.violation",') == 2
     assert text.count('"dsh.tool.error",') == 3
@@ -33,15 +39,7 @@ def test_the_python_example_runs_and_writes_nothing_twice(monkeypatch: pytest.Mo
 )
 def test_the_examples_of_the_command_line_are_what_it_prints(command: str) -> None:
     shown = README.split(f"$ dsh-otel {command}\n", 1)[1].split("```", 1)[0]
-    done = subprocess.run(
-        [sys.executable, "-m", "dsh_otel", *command.split()],
-        cwd=SAMPLES,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.stdout == shown
+    assert run("-m", "dsh_otel", *command.split(), cwd=SAMPLES) == shown
 
 
 def test_its_links_lead_somewhere() -> None:

@@ -77,8 +77,9 @@ class Checker:
         self.disabled: list[str] = []
         self.events = 0
         self._strict = strict
-        # The last finding of lost lines: the last of them, and how many events came before it.
-        self._stretch: tuple[Finding, int, int] | None = None
+        # By rule: its last finding from the reader, the last fault that this stands for, and how
+        # many events came before that.
+        self._stretches: dict[str, tuple[Finding, Fault, int]] = {}
         self._order = Order(self._run)
         self._sets: list[RuleSet] = [cls(self._run) for cls in catalogue.sets]
         self._moves = self._run.timeline.handlers()
@@ -211,17 +212,27 @@ class Checker:
 
     def observe_fault(self, fault: Fault) -> list[Finding]:
         """Take in what the reader says of bytes that are not a proper event."""
-        if fault.lost and self._stretch is not None:
-            finding, line, events = self._stretch
-            if (fault.rule, fault.line, self.events) == (finding.rule, line + 1, events):
-                # A stretch of damaged lines is one cause.
-                finding.fold(-1)
-                self._stretch = (finding, fault.line, events)
-                return []
-        return self._take(fault)
+        finding = self._stretch(fault)
+        if finding is not None:
+            finding.fold(-1 if fault.seq is None else fault.seq)
+        else:
+            finding = self._report(fault)
+        if finding is not None:
+            self._stretches[fault.rule] = (finding, fault, self.events)
+            self._explain(fault, finding)
+        return self._collect()
 
-    def _take(self, fault: Fault) -> list[Finding]:
-        finding = self._run.report(
+    def _stretch(self, fault: Fault) -> Finding | None:
+        """Return the finding of the line before if it has the same cause."""
+        finding, last, events = self._stretches.get(fault.rule, (None, fault, 0))
+        if finding is None or fault.line != last.line + 1:
+            return None
+        # A stretch of damaged lines, or what one writer gets wrong in one way.
+        damaged = fault.lost and last.lost and events == self.events
+        return finding if damaged or fault.message == last.message else None
+
+    def _report(self, fault: Fault) -> Finding | None:
+        return self._run.report(
             fault.rule,
             fault.message,
             seq=-1 if fault.seq is None else fault.seq,
@@ -230,14 +241,15 @@ class Checker:
             got=fault.got,
             always=True,
         )
-        if finding is not None and fault.partial:
+
+    def _explain(self, fault: Fault, finding: Finding) -> None:
+        """Let a finding explain what the bytes that it is about cost."""
+        if fault.partial:
             self._order.partial(finding)
-        elif finding is not None and fault.lost:
+        elif fault.lost:
             self._order.lost(finding)
-            self._stretch = (finding, fault.line, self.events)
             if not self.events and self._run.head_damage is None:
                 self._run.head_damage = finding
-        return self._collect()
 
     def finish(self, *, final: bool = False) -> list[Finding]:
         """Judge what only the end of the input decides.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
+import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -29,9 +31,12 @@ class LogFile:
 
     Attributes:
         path: The file, as the user would name it; ``-`` for standard input.
+        named: Whether the user named it, and not a folder or a pattern: only then may it be a
+            pipe or a device.
     """
 
     path: str
+    named: bool = field(default=True, compare=False)
 
     @property
     def identity(self) -> str:
@@ -45,14 +50,29 @@ class LogFile:
             OSError: It cannot be opened.
         """
         if self.path == STDIN:
+            if sys.stdin is None:
+                raise OSError(errno.EBADF, "standard input is closed", STDIN)
             return sys.stdin.buffer
-        return Path(self.path).open("rb")
+        path = Path(self.path)
+        try:
+            # To open a pipe is to wait for whoever writes to it.
+            if not self.named and not stat.S_ISREG(path.stat().st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", self.path)
+            return path.open("rb")
+        except ValueError as error:
+            # A NUL byte, or what the file system's encoding does not have.
+            raise OSError(errno.EINVAL, str(error), self.path) from error
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
     """Return the DSH home: ``DSH_HOME``, else ``~/.dsh``."""
-    home = environ.get("DSH_HOME", "")
-    return Path(home) if home else Path("~/.dsh").expanduser()
+    if home := environ.get("DSH_HOME", ""):
+        return Path(home)
+    try:
+        return Path("~/.dsh").expanduser()
+    except RuntimeError:
+        # Nobody knows where that is; `find_logs` says so.
+        return Path("~/.dsh")
 
 
 def find_logs(places: Iterable[str]) -> list[LogFile]:
@@ -85,7 +105,13 @@ def _find(place: str) -> Iterator[LogFile]:
     if place == STDIN:
         yield LogFile(STDIN)
         return
-    path = Path(place).expanduser()
+    if not place:
+        raise NoLogError("an empty path names no log")
+    try:
+        path = Path(place).expanduser()
+    except RuntimeError as error:
+        message = f"{place}: {error}"
+        raise NoLogError(message) from error
     if path.is_dir():
         yield from _in_folder(path)
     elif path.exists():
@@ -100,22 +126,29 @@ def _find(place: str) -> Iterator[LogFile]:
             if hit_path.is_dir():
                 yield from _in_folder(hit_path)
             else:
-                yield LogFile(hit)
+                yield LogFile(hit, named=False)
     else:
         message = f"{place}: no such file or folder"
         raise NoLogError(message)
 
 
 def _in_folder(folder: Path) -> Iterator[LogFile]:
+    visited: set[tuple[int, int]] = set()
     # A folder that cannot be read must not look like one without logs.
-    for root, folders, files in os.walk(folder, onerror=_refuse):
-        folders.sort()
+    for root, folders, files in os.walk(folder, onerror=_refuse, followlinks=True):
+        status = Path(root).stat()
+        if (status.st_dev, status.st_ino) in visited:
+            folders.clear()
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        # Links last: a log goes by the name of the folder that it really lies in.
+        folders.sort(key=lambda name: (Path(root, name).is_symlink(), name))
         generations = [name for name in files if _GENERATION.fullmatch(name)]
         if generations:
-            yield LogFile(str(Path(root, max(generations, key=_age))))
+            yield LogFile(str(Path(root, max(generations, key=_age))), named=False)
         for name in sorted(files):
             if _LOG.fullmatch(name) and name not in generations:
-                yield LogFile(str(Path(root, name)))
+                yield LogFile(str(Path(root, name)), named=False)
 
 
 def _refuse(error: OSError) -> None:

@@ -26,6 +26,10 @@ _RESERVED: Final = 3
 _MAX_BLOCK: Final = 1 << 17
 _CHECKSUM: Final = 4
 _MAX_GO_BACK: Final = 1 << 22
+_MAX_AGAIN: Final = 1 << 24
+"""How much may be read again beyond the file's own length, in bytes: else false magics in a broken
+file make the walk quadratic."""
+
 _SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
 
 
@@ -58,30 +62,44 @@ class _Window:
 
     def __init__(self, source: ByteSource, head: bytes) -> None:
         self._source = source
+        # What is in front of the place in the buffer can be gone back to, as far as the mark.
         self._buffer = bytearray(head)
-        self._taken = bytearray()
+        self._place = 0
+        self._mark = 0
+        self._high = 0
+        self._again = 0
         self.offset = 0
 
     def mark(self) -> None:
         """Remember this place for `go_back`."""
-        self._taken.clear()
+        self._mark = self._place
 
     def go_back(self, start: int) -> None:
-        """Return to one byte after the frame that began at `start`, if that is still remembered."""
-        self._buffer[:0] = self._taken
-        self.offset -= len(self._taken)
-        self._taken.clear()
+        """Return to one byte after the frame that began at `start`, if that is still remembered.
+
+        What was read again too often is not read once more: the walk goes on where it is.
+        """
+        taken = self._place - self._mark
+        if self._again + taken <= self._high + _MAX_AGAIN:
+            self._again += taken
+            self._place = self._mark
+            self.offset -= taken
+        self.mark()
         if self.offset == start:
             self.take(1)
 
     def peek(self, size: int) -> bytes:
         self._fill(size)
-        return bytes(self._buffer[:size])
+        return bytes(self._buffer[self._place : self._place + size])
 
     def _fill(self, size: int) -> bool:
         """Read ahead; False at the end of the source."""
-        while len(self._buffer) < size:
-            data = self._source.read(max(READ_SIZE, size - len(self._buffer)))
+        if self._mark > READ_SIZE:
+            del self._buffer[: self._mark]
+            self._place -= self._mark
+            self._mark = 0
+        while self._ahead() < size:
+            data = self._source.read(max(READ_SIZE, size - self._ahead()))
             if not data:
                 return False
             self._buffer += data
@@ -89,25 +107,28 @@ class _Window:
 
     def take(self, size: int) -> bytes:
         data = self.peek(size)
-        del self._buffer[:size]
+        self._place += len(data)
         self.offset += len(data)
-        self._taken += data
-        if len(self._taken) > _MAX_GO_BACK:
-            self._taken.clear()
+        self._high = max(self._high, self.offset)
+        if self._place - self._mark > _MAX_GO_BACK:
+            self.mark()
         return data
 
     def skip_to_magic(self) -> bool:
         """Move to the next frame magic; False at the end of the source."""
         while True:
-            place = self._buffer.find(MAGIC)
+            place = self._buffer.find(MAGIC, self._place)
             if place >= 0:
-                self.take(place)
+                self.take(place - self._place)
                 return True
             # The last bytes may be the beginning of a magic.
-            self.take(max(len(self._buffer) - len(MAGIC) + 1, 0))
-            if not self._fill(READ_SIZE) and MAGIC not in self._buffer:
-                self.take(len(self._buffer))
+            self.take(max(self._ahead() - len(MAGIC) + 1, 0))
+            if not self._fill(READ_SIZE) and self._buffer.find(MAGIC, self._place) < 0:
+                self.take(self._ahead())
                 return False
+
+    def _ahead(self) -> int:
+        return len(self._buffer) - self._place
 
 
 def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:

@@ -24,7 +24,16 @@ from dsh_core.logs.find import STDIN
 from dsh_core.logs.foreign import foreign
 from dsh_core.logs.frames import BadFrame, ByteSource, read_blocks
 from dsh_core.logs.lines import MAX_LINE, Lines, Piece, read_lines
-from dsh_core.logs.salvage import BOM, EVENT_START, SPACE, Salvage, from_head, salvage
+from dsh_core.logs.salvage import (
+    BOM,
+    EVENT_START,
+    MAX_DEPTH,
+    SPACE,
+    Salvage,
+    from_head,
+    salvage,
+    too_deep,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +43,7 @@ _FILE_NAME: Final = re.compile(r"session(?:\.v(\d+))?\.jsonl(?:\.zstd?)?")
 _SUFFIX: Final = re.compile(r"\.jsonl(?:\.zstd?)?$")
 _MAX_JOINED: Final = 1000
 _PACKED_VERSIONS: Final = (0, 1)
+_MAX_BLANK: Final = 1 << 20
 _HEADER: Final = re.compile(rb'\s*\{.{0,64}"session"', re.DOTALL)
 _VERSION: Final = re.compile(rb'"version"\s*:\s*(\d)\b')
 
@@ -81,12 +91,12 @@ class SessionLog:
         self._opening = b""
         self.header_row: dict[str, Any] | None = None
         self.header_line = 0
-        first = next(self._items, None)
+        first = self._first_with_content()
         if isinstance(first, Lines | Piece):
             what = foreign(first.data)
             if what:
                 raise UnsupportedFormatError(what)
-            self._opening = first.data[:MAX_LINE]
+            self._opening = first.data.lstrip(SPACE)[:MAX_LINE]
         self._first = self._read_header(first)
         self.header = self._make_header()
         expand = self.header.version in _PACKED_VERSIONS
@@ -95,6 +105,17 @@ class SessionLog:
         self._expand = expand
         self._envelopes = msgspec.json.Decoder(Envelope)
         self._held: list[tuple[bytes, int]] = []
+
+    def _first_with_content(self) -> Lines | Piece | BadFrame | None:
+        """Return the first item that is more than blank lines, of which there may be many."""
+        blank = 0
+        for item in self._items:
+            if not isinstance(item, Lines) or item.data.removeprefix(BOM).strip(SPACE):
+                return item
+            blank += len(item.data)
+            if blank > _MAX_BLANK:
+                return item
+        return None
 
     def _read_header(
         self, first: Lines | Piece | BadFrame | None
@@ -105,28 +126,29 @@ class SessionLog:
         data, line = first.data, first.first if isinstance(first, Lines) else first.line
         data = data.removeprefix(BOM)
         # A lost newline or a flush of nothing must not hide the header.
-        while data.startswith((b"\n", b"\r\n")):
-            data, line = data[data.index(b"\n") + 1 :], line + 1
+        blank = data.rfind(b"\n", 0, len(data) - len(data.lstrip(SPACE))) + 1
+        line += data.count(b"\n", 0, blank)
+        data = data[blank:]
         row, _, rest = data.partition(b"\n")
-        if _HEADER.match(row):
-            value = self._parse_header(row, line)
-            if value is not None:
-                self.header_row, self.header_line = value, line
-                line, data = line + 1, rest
+        value = self._parse_header(row, line)
+        if value is not None:
+            self.header_row, self.header_line = value, line
+            line, data = line + 1, rest
         if not data:
             return None
         if isinstance(first, Piece):
-            return replace(first, data=data, line=line)
+            size = first.size - (len(first.data) - len(data))
+            return replace(first, data=data, line=line, size=size)
         return Lines(data, line, first.count - (line - first.first))
 
     def _parse_header(self, row: bytes, line: int) -> dict[str, Any] | None:
         try:
-            value = msgspec.json.decode(row)
+            value = None if too_deep(row) else msgspec.json.decode(row)
         except (msgspec.MsgspecError, RecursionError):
             found = salvage(row, line)
             if not found.values or found.values[0].get("type") != "session":
                 # What is left of it is read like any line.
-                match = _VERSION.search(row)
+                match = _VERSION.search(row) if _HEADER.match(row) else None
                 self._damaged_version = int(match[1]) if match else None
                 return None
             value = found.values.pop(0)
@@ -177,7 +199,8 @@ class SessionLog:
 
     def _read_item(self, item: Lines | Piece | BadFrame) -> Iterator[Batch | Fault]:
         if isinstance(item, Lines):
-            batch = None if self._held else self._read_fast(item)
+            slow = self._held or _has_deep_line(item.data)
+            batch = None if slow else self._read_fast(item)
             if batch is not None:
                 yield batch
             else:
@@ -262,6 +285,8 @@ class SessionLog:
 
     def _strictly(self, data: bytes) -> SessionEvent | PackedRow | None:
         """Decode one line by the faster ways, if they are enough."""
+        if too_deep(data):
+            return None
         try:
             if not data.isascii():
                 data.decode("utf-8")
@@ -332,6 +357,21 @@ class SessionLog:
             yield Batch(events, [line] * len(events))
 
 
+def _has_deep_line(data: bytes) -> bool:
+    """Whether one of some lines is nested too deeply; only long lines need a look."""
+    place, size = 0, len(data)
+    while place + _DEEP_LINE < size:
+        end = data.rfind(b"\n", place, place + _DEEP_LINE)
+        if end < 0:
+            end = data.find(b"\n", place + _DEEP_LINE)
+            end = size if end < 0 else end
+            openers = data.count(b"{", place, end) + data.count(b"[", place, end)
+            if openers > MAX_DEPTH and too_deep(data[place:end]):
+                return True
+        place = end + 1
+    return False
+
+
 def _require_known(version: object) -> None:
     if isinstance(version, int) and not isinstance(version, bool) and version > NEWEST_VERSION:
         message = f"format version {version} is newer than this release knows ({NEWEST_VERSION})"
@@ -349,5 +389,8 @@ def _salvaged(found: Salvage, line: int) -> Iterator[Batch | Fault]:
         yield from faults
         yield Batch([event], [line])
 
+
+_DEEP_LINE: Final = 2 * MAX_DEPTH
+"""A line that is too deep is longer than this, in bytes."""
 
 _ROW_TYPES: Final = ("text-chunks", "reasoning-chunks", "tool-call-chunks")

@@ -30,6 +30,13 @@ _HEAD_NAME: Final = re.compile(r'"name"\s*:\s*' + _STRING)
 _MAX_HEAD: Final = 1 << 14
 _MAX_DIGITS: Final = 20
 _MAX_VALUES: Final = 10_000
+MAX_DEPTH: Final = 256
+"""How deeply a line may be nested; every decoder manages this much, wherever it is called from."""
+
+# Runs of brackets outside of strings, and what is in front of them.
+_BRACKETS: Final = re.compile(
+    r'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+([\[{]++|[\]}]|\Z)', re.DOTALL
+)
 
 
 @dataclass(slots=True)
@@ -83,6 +90,28 @@ def salvage(data: bytes, line: int) -> Salvage:
     return found
 
 
+def too_deep(data: bytes) -> bool:
+    """Whether the JSON value on a line is nested too deeply to be decoded."""
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+        return False
+    text = data.decode("utf-8", "replace")
+    match = _SPACE.match(text)
+    return _is_deep(text, 0 if match is None else match.end())
+
+
+def _is_deep(text: str, place: int) -> bool:
+    """Whether the JSON value that begins at a place is nested too deeply."""
+    if text[place : place + 1] not in ("{", "["):
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text, place):
+        run = match[1]
+        depth += -1 if run in ("]", "}") else len(run)
+        if depth > MAX_DEPTH or not depth:
+            break
+    return depth > MAX_DEPTH
+
+
 class _Parser:
     """Reads the JSON values of one damaged line, one after the other.
 
@@ -99,6 +128,8 @@ class _Parser:
         self._constants: list[str] = []
         self._weld: Fault | None = None
         self._skipped = False
+        # Most lines have too few brackets to be looked at more closely.
+        self._may_be_deep = text.count("{") + text.count("[") > MAX_DEPTH
         self._strict = self._decoder(strict=True)
         self._loose = self._decoder(strict=False)
 
@@ -140,15 +171,15 @@ class _Parser:
     def _value(self, place: int) -> tuple[int | None, str]:
         """Read one value; return where it ends, or None and why it cannot be read."""
         text, line, found = self._text, self._line, self._found
-        try:
-            value, after = self._strict.raw_decode(text, place)
-        except RecursionError:
+        if self._may_be_deep and _is_deep(text, place):
             found.faults.append(_from_head(text[place:], line, found, "line.too-deep", _DEEP))
             return len(text), ""
+        try:
+            value, after = self._strict.raw_decode(text, place)
         except ValueError as error:
             try:
                 value, after = self._loose.raw_decode(text, place)
-            except (ValueError, RecursionError) as worse:
+            except ValueError as worse:
                 reason = getattr(worse, "msg", "") or str(worse)
                 found.unterminated = reason.startswith("Unterminated string")
                 return None, reason
@@ -185,10 +216,7 @@ def _integer(digits: str) -> float:
 
 def _clean(value: dict[str, Any], line: int, found: Salvage) -> dict[str, Any]:
     """Replace half characters, which no encoder accepts, by U+FFFD."""
-    try:
-        cleaned = _scrub(value)
-    except RecursionError:
-        return value
+    cleaned = _scrub(value)
     if cleaned is not value:
         found.faults.append(
             Fault("text.lone-surrogate", "half a character (lone surrogate) in a text", line)
@@ -200,11 +228,16 @@ def _scrub(value: Any) -> Any:  # noqa: ANN401 - JSON values
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
     if isinstance(value, dict):
-        pairs = {_scrub(k): _scrub(v) for k, v in value.items()}
+        # Loops, since a comprehension may cost a second frame for every level.
+        pairs = {}
+        for key, item in value.items():
+            pairs[_scrub(key)] = _scrub(item)
         same = all(a is b for a, b in zip(pairs.values(), value.values(), strict=False))
         return value if same and pairs.keys() == value.keys() else pairs
     if isinstance(value, list):
-        items = [_scrub(item) for item in value]
+        items = []
+        for item in value:
+            items.append(_scrub(item))  # noqa: PERF401 - as above
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     return value
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dsh_core.check import SessionReport, check_session
 from dsh_core.contract.catalogue import CATALOGUE, Entry, UnknownRuleError
-from dsh_core.contract.findings import Severity
 from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, find_logs
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
@@ -106,7 +105,7 @@ class Check:
             writer.begin()
             out.flush()
             for log in self.logs:
-                report = self._check(log.path, progress)
+                report = self._check(log, progress)
                 totals.add(report)
                 with progress.hidden():
                     writer.session(report)
@@ -122,10 +121,10 @@ class Check:
             return None
         return console(sys.stderr, colour=wants_colour(sys.stderr))
 
-    def _check(self, path: str, progress: CheckProgress) -> SessionReport:
+    def _check(self, log: LogFile, progress: CheckProgress) -> SessionReport:
         try:
-            report = check_session(
-                path,
+            return check_session(
+                log,
                 contract=self.contract,
                 chosen=self.rules,
                 final=self.final,
@@ -136,10 +135,7 @@ class Check:
                 raise
             # One log that trips over an error of ours must not hide what the others hold.
             reason = f"internal error: {type(error).__name__}: {error}"
-            return SessionReport(path=path, error=reason)
-        if not report.events and not report.error and report.count(Severity.DAMAGE):
-            report.error = "no event can be read"
-        return report
+            return SessionReport(path=log.path, error=reason)
 
 
 def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:

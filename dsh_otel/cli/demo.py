@@ -65,6 +65,8 @@ def demo(
             return
         _title(f"$ dsh-otel export {home} --to file --output {output}")
         result = work.run(sink)
+    if not result.complete:
+        raise CannotTellError(f"{output} could not be written: {result.problem}")
     typer.echo(f"{result.sent:,} spans of {result.sessions} sessions are in {output}.")
     typer.echo(
         "A Collector reads the file with its otlpjsonfile receiver. To send the same to a\n"

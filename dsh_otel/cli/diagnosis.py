@@ -19,6 +19,7 @@ from dsh_otel.export.otlp import (
     UnsupportedProtocolError,
     check_protocol,
     endpoint_of,
+    shown,
 )
 from dsh_otel.export.sink import MissingExtraError
 from dsh_otel.names import SCOPE, Span
@@ -90,7 +91,7 @@ def examine(*, send: bool) -> Report:
         send: Whether to send a span.
     """
     environ = os.environ
-    report = Report(python=platform.python_version(), endpoint=endpoint_of(environ))
+    report = Report(python=platform.python_version(), endpoint=shown(endpoint_of(environ)))
     report.packages = {name: _version(name) for name in PACKAGES}
     home = default_home(environ)
     report.home = str(home)

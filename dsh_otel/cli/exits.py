@@ -77,6 +77,12 @@ def mapped_errors() -> Iterator[None]:
     except OSError as error:
         say(describe(error))
         raise typer.Exit(ExitCode.CANNOT_TELL) from error
+    except ValueError as error:
+        # OpenTelemetry's SDK names the variable whose value it refuses.
+        if not str(error).startswith("OTEL_"):
+            raise
+        say(str(error))
+        raise typer.Exit(ExitCode.CANNOT_TELL) from error
 
 
 def report_internal_error(error: Exception) -> ExitCode:

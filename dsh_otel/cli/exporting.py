@@ -13,7 +13,7 @@ import typer
 
 from dsh_core.contract.findings import Severity
 from dsh_core.logs.reader import UnsupportedFormatError
-from dsh_otel.clean import Privacy
+from dsh_otel.clean import Privacy, clean_text
 from dsh_otel.cli.choices import Destination
 from dsh_otel.cli.exits import CannotTellError, ExitCode, say
 from dsh_otel.cli.formats.words import counted
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from dsh_otel.export.sink import Sink
     from dsh_otel.replay import Replay
     from dsh_otel.spans import SessionSpan
+
+
+MAX_PATH = 4096
+"""Longest path in the summary, in characters."""
 
 
 @dataclass(slots=True)
@@ -127,7 +131,7 @@ class Export:
                         continue
                     try:
                         done = trace_session(
-                            log.path,
+                            log,
                             tracer_provider=provider,
                             processors=processors,
                             contract=self.contract,
@@ -147,6 +151,8 @@ class Export:
             result.sent, result.lost = writer.counts.sent, writer.counts.lost
             result.refused = report.refused
             result.problem = report.problem or writer.counts.last_error
+        if writer.counts.pipe_closed or report.pipe_closed:
+            raise BrokenPipeError
         return result
 
     def _progress(self, sink: Sink) -> CheckProgress:
@@ -155,7 +161,7 @@ class Export:
 
 
 def _add(result: Result, path: str, done: Replay) -> None:
-    if not done.events:
+    if not done.events and done.faults:
         result.unreadable[path] = "no event can be read"
         return
     result.sessions += 1
@@ -208,6 +214,9 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
         console: Whether the spans themselves were printed.
     """
     if json:
+        # Names of files need not be text.
+        result.target = clean_text(result.target, MAX_PATH)
+        result.unreadable = {clean_text(p, MAX_PATH): r for p, r in result.unreadable.items()}
         document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
         typer.echo(msgspec.json.encode(document).decode())
     for path, reason in result.unreadable.items():

@@ -85,7 +85,12 @@ def console(stream: TextIO, *, colour: bool) -> Console:
     """Return a console that writes what it is given, with nothing highlighted or cut."""
     from rich.console import Console
 
-    return Console(
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            # The base class would end the program, with the exit code of a finding.
+            raise BrokenPipeError
+
+    return Piped(
         file=stream,
         color_system="standard" if colour else None,
         force_terminal=colour or None,

@@ -24,6 +24,7 @@ class _Watched:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self.problem = ""
+        self.pipe_closed = False
 
     @property
     def closed(self) -> bool:
@@ -43,6 +44,7 @@ class _Watched:
             return action()
         except OSError as error:
             self.problem = error.strerror or str(error)
+            self.pipe_closed = isinstance(error, BrokenPipeError)
             raise
 
 
@@ -83,4 +85,4 @@ class FileSink:
             # The stream has noted why.
             with contextlib.suppress(OSError):
                 self._stream.close()
-        return SinkReport(problem=self._stream.problem)
+        return SinkReport(problem=self._stream.problem, pipe_closed=self._stream.pipe_closed)

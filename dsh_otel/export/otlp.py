@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import time
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
@@ -23,7 +26,13 @@ DEFAULT_ENDPOINT: Final = "http://localhost:4318"
 TRACES_PATH: Final = "v1/traces"
 SUCCESS: Final = range(200, 300)
 MAX_ANSWER: Final = 300
+"""Longest part of an answer that is shown, in characters."""
 
+MAX_BODY: Final = 1 << 16
+"""Longest answer that is read, in bytes; a receiver has little to say."""
+
+PATIENCE: Final = 10.0
+"""How long the body of an answer may take, in seconds."""
 
 PAGE: Final = "text/html"
 """Content type of answers that no OTLP receiver gives."""
@@ -44,6 +53,16 @@ def endpoint_of(environ: Mapping[str, str]) -> str:
         return full
     base = environ.get(ENDPOINT, "").strip() or DEFAULT_ENDPOINT
     return f"{base.rstrip('/')}/{TRACES_PATH}"
+
+
+def shown(endpoint: str) -> str:
+    """Return an endpoint without what it may hold in confidence: user, password, query."""
+    try:
+        parts = urlsplit(endpoint)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "an endpoint that is no URL"
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def check_protocol(environ: Mapping[str, str]) -> str:
@@ -92,7 +111,8 @@ class OtlpSink:
         except ImportError:
             what = "sending to an OTLP endpoint"
             raise MissingExtraError(what) from None
-        self.target = endpoint_of(environ)
+        endpoint = endpoint_of(environ)
+        self.target = shown(endpoint)
         self.status: int | None = None
         self.answer = ""
         self._reason = ""
@@ -100,8 +120,10 @@ class OtlpSink:
         self._refused = 0
         self._problem = ""
         session = requests.Session()
-        session.hooks["response"].append(self._see)
-        inner = OTLPSpanExporter(endpoint=self.target, session=session)
+        # The body is left to the first hook, which does not take just any amount.
+        session.stream = True
+        session.hooks["response"] += [_bound, self._see]
+        inner = OTLPSpanExporter(endpoint=endpoint, session=session)
         self._exporter = _Heard(inner, self._begin, self._judge)
 
     @property
@@ -148,7 +170,7 @@ class OtlpSink:
             partial = ExportTraceServiceResponse.FromString(response.content).partial_success
         except DecodeError:
             return
-        self._refused += partial.rejected_spans
+        self._refused += max(partial.rejected_spans, 0)
         if partial.error_message:
             self._problem = f"the receiver says: {partial.error_message[:MAX_ANSWER]}"
 
@@ -179,6 +201,24 @@ class _Heard(SpanExporter):
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return self._exporter.force_flush(timeout_millis)
+
+
+def _bound(response: requests.Response, **_: object) -> None:
+    """Read an answer as far as it is of interest, and no further."""
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+    deadline = time.monotonic() + PATIENCE
+    body = b""
+    try:
+        while len(body) < MAX_BODY and time.monotonic() < deadline:
+            part = response.raw.read1(MAX_BODY - len(body), decode_content=True)
+            if not part:
+                break
+            body += part
+    except (OSError, HTTPError):
+        pass  # what has come so far is all there is
+    response.close()
+    response.raw = io.BytesIO(body)
 
 
 def _is_protobuf(response: requests.Response) -> bool:

@@ -28,10 +28,12 @@ class SinkReport:
     Attributes:
         refused: Spans that the receiver took note of and refused.
         problem: The last problem, in one line.
+        pipe_closed: Whether the reader of a pipe has gone.
     """
 
     refused: int = 0
     problem: str = ""
+    pipe_closed: bool = False
 
 
 class Sink(Protocol):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from dsh_core.codes import Family
 from dsh_core.events import ToolResult, TurnStart
 from dsh_core.failures import Part, failure_of
+from dsh_otel.clean import is_token
 from dsh_otel.names import OTHER, Attr, Event, EventAttr
 from dsh_otel.processors.base import SessionSpanProcessor
 
@@ -36,31 +37,38 @@ class ErrorSpanProcessor(SessionSpanProcessor):
         if failure is None or not _concerns(failure, span):
             return
         found = failure.classification
-        code = found.code or OTHER
+        code, name = _named(found.code, span) or OTHER, _named(found.name, span)
         span.set(Attr.ERROR_FAMILY, found.family.value)
         span.set(Attr.ROUTE, found.route.value)
         if found.code is not None:
-            span.set(Attr.ERROR_CODE, found.code)
-        if found.name:
-            span.set(Attr.ERROR_NAME, found.name)
+            span.set(Attr.ERROR_CODE, code)
+        if name is not None:
+            span.set(Attr.ERROR_NAME, name)
         if found.inferred:
             span.mark(Attr.ERROR_INFERRED)
         if found.family not in _QUIET:
             span.set(Attr.ERROR_TYPE, code)
             span.fail(f"{failure.part.value} failed: {code}")
         if failure.part is Part.TOOL and isinstance(event, ToolResult):
-            self._tool_error(event, span, failure)
+            self._tool_error(event, span, failure, code, name)
 
-    def _tool_error(self, event: ToolResult, span: SessionSpan, failure: SessionFailure) -> None:
+    def _tool_error(
+        self,
+        event: ToolResult,
+        span: SessionSpan,
+        failure: SessionFailure,
+        code: str,
+        name: str | None,
+    ) -> None:
         found = failure.classification
         # Failures of the open turn, by tool and code.
         counts: dict[tuple[str, str], int] = span.session.notes.setdefault(self, {})
-        key = (span.name, found.code or OTHER)
+        key = (span.name, code)
         if key in counts or len(counts) < MAX_COUNTED:
             counts[key] = counts.get(key, 0) + 1
         attributes = {
-            EventAttr.CODE: found.code or OTHER,
-            EventAttr.NAME: found.name or None,
+            EventAttr.CODE: code,
+            EventAttr.NAME: name,
             EventAttr.FAMILY: found.family.value,
             EventAttr.ROUTE: found.route.value,
             EventAttr.INFERRED: found.inferred,
@@ -79,3 +87,10 @@ class ErrorSpanProcessor(SessionSpanProcessor):
 def _concerns(failure: SessionFailure, span: SessionSpan) -> bool:
     # A stray failure falls in the span of something else, which has not failed.
     return span.kind == failure.part.value or (span.kind == "orphan" and span.started)
+
+
+def _named(text: str | None, span: SessionSpan) -> str | None:
+    # Where a code or class name should stand, a plugin may write a sentence: that is content.
+    if not text:
+        return None
+    return text if span.session.content or is_token(text) else OTHER

@@ -32,6 +32,8 @@ from tests.cli.helpers import (
 if TYPE_CHECKING:
     from typer.testing import Result
 
+    from dsh_core.logs.find import LogFile
+
 CASES = Path(__file__).parents[1] / "data" / "cases"
 
 
@@ -135,10 +137,10 @@ class TestVerdict:
         write(tmp_path / "a.jsonl", *CLEAN)
         write(tmp_path / "b.jsonl", *CLEAN)
 
-        def fail_once(path: str, **options: Any) -> core.SessionReport:
-            if path.endswith("a.jsonl"):
+        def fail_once(log: LogFile, **options: Any) -> core.SessionReport:
+            if log.path.endswith("a.jsonl"):
                 raise KeyError("turn")
-            return core.check_session(path, **options)
+            return core.check_session(log, **options)
 
         monkeypatch.setattr(checking, "check_session", fail_once)
         outcome = run("check", tmp_path)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dsh_otel.cli.exits import ExitCode
-from tests.cli.helpers import ADVICE, CLEAN, OVERLAP, run, write
+from tests.cli.helpers import ADVICE, CLEAN, END, OVERLAP, START, environment, run, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,17 @@ def closed_port() -> Iterator[str]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def start(*arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Run a command line in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dsh_otel", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment() if env is None else env,
+        text=True,
+    )
 
 
 def test_the_console_is_the_default_and_shows_findings_in_place(tmp_path: Path) -> None:
@@ -117,6 +131,30 @@ def test_wrong_usage_is_told(arguments: tuple[str, ...], message: str, tmp_path:
     assert message in result.stderr
 
 
+@pytest.mark.parametrize("to", [("console",), ("file", "--output", "-")])
+def test_a_reader_that_has_gone_is_not_a_finding(to: tuple[str, ...], tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *[START, END] * 3000)
+    with start("export", log, "--to", *to) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == ExitCode.PIPE_CLOSED
+
+
+@pytest.mark.parametrize("name", ["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_SPAN_LINK_COUNT_LIMIT"])
+def test_a_malformed_setting_is_named_and_check_does_not_mind(name: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", *CLEAN)
+    for command, code in (("export", ExitCode.CANNOT_TELL), ("check", ExitCode.OK)):
+        process = start(command, log, env=environment(**{name: "abc"}))
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert (f"{name} must be" in told) is (command == "export")
+
+
+def test_a_demo_that_cannot_write_says_so() -> None:
+    assert run("demo", "--output", "/dev/full").exit_code == ExitCode.CANNOT_TELL
+
+
 def test_a_log_is_not_overwritten(tmp_path: Path) -> None:
     log = write(tmp_path / "s.jsonl", *CLEAN)
     before = log.read_bytes()
@@ -166,3 +204,12 @@ def test_the_demo_shows_codes_and_a_violation_and_writes_a_file(tmp_path: Path) 
         assert expected in result.stdout
     assert "99 spans of 7 sessions are in" in result.stdout
     assert path.read_text().startswith('{"resourceSpans"')
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *CLEAN)
+    os.mkfifo(tmp_path / "b.jsonl")
+    result = run("export", tmp_path, "--to", "file", "-o", tmp_path / "out", "--json")
+    assert result.exit_code == ExitCode.FAILED
+    assert list(json.loads(result.stdout)["unreadable"].values()) == ["not a regular file"]

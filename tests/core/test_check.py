@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from dsh_core.check import SessionReport, check_session
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.findings import Severity
 from dsh_core.events import Contract
-from dsh_core.logs.find import LogFile
+from dsh_core.logs.find import LogFile, find_logs
 from tests.checking import chunk, log, one_turn, step_start, turn_start
 from tests.strategies import Event, header_row, to_lines
 
@@ -129,9 +130,27 @@ class TestErrors:
         assert (report.error, report.findings, report.session_id) == ("", [], "s-1")
 
     def test_a_log_of_nothing_but_damage(self, tmp_path: Path) -> None:
-        """Damage is something to say."""
+        """Damage is something to say, but no verdict on a session."""
         report = check_session(write(tmp_path, bytes(300)))
-        assert (report.error, rules(report)) == ("", ["line.nul"])
+        assert (report.error, rules(report)) == ("no event can be read", ["line.nul"])
+
+    @pytest.mark.parametrize("patterns", [[], ["turn.*"]])
+    def test_a_header_and_damage(self, tmp_path: Path, patterns: list[str]) -> None:
+        """Whichever rules are chosen, a log without a readable event is no clean one."""
+        data = to_lines([], header_row(Contract.V4)) + b"garbage\n"
+        chosen = CATALOGUE.select(patterns)
+        report = check_session(write(tmp_path, data), chosen=chosen)
+        assert report.error == "no event can be read"
+
+    def test_a_path_that_no_file_can_have(self) -> None:
+        """A NUL byte in a path is an error of the report, not an exception."""
+        assert "null byte" in check_session("a\0b.jsonl").error
+
+    def test_a_pipe_in_a_folder(self, tmp_path: Path) -> None:
+        """A check of a folder does not wait for whoever may write to a pipe in it."""
+        os.mkfifo(tmp_path / "x.jsonl")
+        (log_file,) = find_logs([str(tmp_path)])
+        assert check_session(log_file).error == "not a regular file"
 
     def test_an_error_while_reading(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A disk that fails in the middle is an error of the report."""

@@ -211,6 +211,7 @@ def header_problems(
             problems.append(f"{name} is missing")
         elif not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             problems.append(f"{name} must be {_KINDS[kind]}")
+    problems += _version_problems(row.get("version"), contract)
     if row.get("id") == "":
         problems.append("id is empty")
     cwd = row.get("cwd")
@@ -219,8 +220,6 @@ def header_problems(
     if row.get("origin", "subagent") != "subagent":
         problems.append("origin must be subagent")
     if contract is Contract.V4:
-        if row.get("version") is not None and version != 4:  # noqa: PLR2004 - the contract's own
-            problems.append("version must be 4")
         extra = set(row) - set(required) - _OPTIONAL
         if extra:
             problems.append(f"{len(extra)} unknown keys" if len(extra) > 1 else "an unknown key")
@@ -228,6 +227,14 @@ def header_problems(
         f"{name} is retired" for name in _RETIRED if name in row and contract is Contract.V0
     ]
     return problems
+
+
+def _version_problems(version: object, contract: Contract) -> list[str]:
+    if contract is Contract.V4:
+        wrong = version is not None and version != 4  # noqa: PLR2004 - the contract's own
+        return ["version must be 4"] if wrong else []
+    negative = isinstance(version, int) and version < 0
+    return ["version must not be negative"] if negative else []
 
 
 _KINDS: Final = {str: "a string", int: "an integer", bool: "true or false"}

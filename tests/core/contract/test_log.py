@@ -279,6 +279,13 @@ class TestHeader:
             ("header.invalid", "version must be an integer")
         ]
 
+    def test_no_generation_has_a_negative_version(self) -> None:
+        """A number alone is not enough."""
+        found = check(log(*TURN), V0, header={**HEADER_V0, "version": -1}, header_line=1)
+        assert [(f.rule, f.message) for f in found] == [
+            ("header.invalid", "version must not be negative")
+        ]
+
     @pytest.mark.parametrize("name", ["sandboxMode", "approvalPolicy"])
     def test_august_refuses_retired_fields(self, name: str) -> None:
         """Two fields of July must be gone."""

@@ -146,6 +146,30 @@ class TestConsequences:
         found = check_bytes(joined(*LINES[:5], b"x", LINES[5], b"y", *LINES[6:]))
         assert [(f.rule, f.line) for f in found] == [("line.not-json", 6), ("line.not-json", 8)]
 
+    def test_one_fault_line_after_line_is_one_finding(self) -> None:
+        """What one writer gets wrong in one way is one cause, though every line is an event."""
+        found = check_bytes(joined(*LINES, *[b"{}"] * 1000))
+        assert [(f.rule, f.line, f.count) for f in found] == [
+            ("envelope.invalid", len(LINES) + 1, 1000)
+        ]
+
+    def test_they_keep_first_and_last(self) -> None:
+        """The finding says how far the run reaches."""
+        odd = [to_line({**event, "time": "x"}) for event in LOG[2:5]]
+        found = check_bytes(joined(*LINES[:2], *odd, *LINES[5:]))
+        assert [(f.rule, f.line, f.count, f.first_seq, f.last_seq) for f in found] == [
+            ("envelope.invalid", 3, 3, 2, 4)
+        ]
+
+    def test_two_messages_are_two_findings(self) -> None:
+        """What is wrong in different ways has different causes."""
+        odd = [to_line({**LOG[2], "time": "x"}), to_line({**LOG[3], "time": True})]
+        found = check_bytes(joined(*LINES[:2], *odd, *LINES[4:]))
+        assert [(f.rule, f.line) for f in found] == [
+            ("envelope.invalid", 3),
+            ("envelope.invalid", 4),
+        ]
+
 
 class TestPartial:
     """Events of which only the head could be read."""

@@ -226,3 +226,57 @@ class TestHome:
     def test_it_may_be_elsewhere(self) -> None:
         """A setting names it."""
         assert default_home({"DSH_HOME": "/srv/dsh"}) == Path("/srv/dsh")
+
+
+class TestOddFiles:
+    """What is no regular file, or no path at all."""
+
+    def test_a_pipe_in_a_folder(self, tmp_path: Path) -> None:
+        """It is found, but not opened: nobody knows whether anything ever writes to it."""
+        os.mkfifo(tmp_path / "x.jsonl")
+        for place in (tmp_path, tmp_path / "*.jsonl"):
+            (log,) = find_logs([str(place)])
+            with pytest.raises(OSError, match="not a regular file"):
+                log.open()
+
+    def test_a_device_that_is_named(self) -> None:
+        """What the user names is opened, whatever it is."""
+        (log,) = find_logs([os.devnull])
+        with log.open() as source:
+            assert source.read() == b""
+
+    def test_linked_folders(self, tmp_path: Path) -> None:
+        """Links to folders are followed, each folder once, and loops end."""
+        touch(tmp_path, "home/b/session.jsonl", "away/c/session.jsonl")
+        home = tmp_path / "home"
+        (home / "a-loop").symlink_to(home)
+        (home / "a-again").symlink_to(home / "b")
+        (home / "a-link").symlink_to(tmp_path / "away")
+        assert found(home, home) == ["b/session.jsonl", "a-link/c/session.jsonl"]
+
+    def test_an_unknown_user(self) -> None:
+        """A home that nobody has holds no log."""
+        with pytest.raises(NoLogError, match="~no-such-user-here/x: "):
+            find_logs(["~no-such-user-here/x"])
+
+    def test_no_home(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a home the default is as good as any path that leads nowhere."""
+
+        def fail(_self: Path) -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "expanduser", fail)
+        assert default_home({}) == Path("~/.dsh")
+        with pytest.raises(NoLogError, match="home directory"):
+            find_logs([str(default_home({}))])
+
+    def test_an_empty_path(self) -> None:
+        """It does not mean the working folder."""
+        with pytest.raises(NoLogError, match="an empty path names no log"):
+            find_logs([""])
+
+    def test_no_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A process may have none."""
+        monkeypatch.setattr(sys, "stdin", None)
+        with pytest.raises(OSError, match="standard input is closed"):
+            LogFile(STDIN).open()

@@ -11,6 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsh_core.logs import frames
 from dsh_core.logs.frames import MAGIC, READ_SIZE, BadFrame, read_blocks
 from tests.paths import HOMES
 
@@ -258,3 +259,27 @@ class TestCorrupt:
         """Any file at all can be read."""
         good, bad = read(noise)
         assert bad or good == noise or noise[:1] == b"\x28"
+
+
+def test_false_magics_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many frames seem to begin in a broken one, the work stays in bounds."""
+    taken = 0
+
+    class Counting(frames._Window):
+        """A window that counts what is taken out of it."""
+
+        def take(self, size: int) -> bytes:
+            nonlocal taken
+            data = super().take(size)
+            taken += len(data)
+            return data
+
+    monkeypatch.setattr(frames, "_Window", Counting)
+    monkeypatch.setattr(frames, "_MAX_AGAIN", 1 << 16)
+    # Each begins a frame of a raw block that reaches far, and leads to no block.
+    fake = MAGIC + bytes([0, 0x58]) + (100_000 << 3).to_bytes(3, "little")
+    data = fake * 30_000 + b"\xff" * 200_000
+    good, bad = read(data + FRAMES[0])
+    assert bad
+    assert good.endswith(PARTS[0])
+    assert taken < 3 * len(data) + (1 << 18)

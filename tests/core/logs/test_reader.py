@@ -483,6 +483,21 @@ class TestDamage:
         assert found.seqs == list(range(COUNT))
         assert found.rules == [("line.too-deep", 4)]
 
+    @pytest.mark.parametrize("frames", [0, 300])
+    @pytest.mark.parametrize("beside", [b"", b"Traceback\n"])
+    @pytest.mark.parametrize(("depth", "rules"), [(200, []), (300, ["line.too-deep"])])
+    def test_every_path_reads_as_deeply(
+        self, depth: int, rules: list[str], beside: bytes, frames: int
+    ) -> None:
+        """Neither the way of decoding nor the caller's depth changes what is found."""
+        row = {"type": "todo/write", "seq": COUNT, "time": START + 9999, "data": {}}
+        deep = to_line(row)[:-2] + b'"d":' + b"[" * depth + b"]" * depth + b"}}\n"
+
+        def at(left: int) -> list[str]:
+            return at(left - 1) if left else [rule for rule, _ in read(DATA + deep + beside).rules]
+
+        assert at(frames) == rules + ["line.not-json"] * bool(beside)
+
     @pytest.mark.parametrize(
         ("odd", "rules"),
         [
@@ -844,3 +859,33 @@ def test_any_source_will_do() -> None:
 
     found = SessionLog(Slow(), "s.jsonl")
     assert [one.seq for one in found] == list(range(COUNT))
+
+
+class TestFirstLine:
+    """What makes the first line a header row."""
+
+    @pytest.mark.parametrize("blank", [b"", b"\n", b" \t\r\n" * 3, b"\n" * 300_000])
+    @pytest.mark.parametrize("end", [b"\n", b""])
+    def test_its_type_decides(self, blank: bytes, end: bytes) -> None:
+        """Neither the order of its keys nor blank lines in front of it hide a header."""
+        row = dict(reversed((header_row(Contract.V4) or {}).items()))
+        row = {"cwd": "/" + "x" * 300, **row}
+        source = SessionLog(io.BytesIO(blank + to_line(row) + end + (DATA if end else b"")), "x")
+        assert source.header_row == row
+        assert source.header_line == blank.count(b"\n") + 1
+        assert len(list(source)) == (COUNT if end else 0)
+
+    def test_a_text_about_sessions_is_none(self) -> None:
+        """An event that has the word somewhere is an event."""
+        assert read(DATA.replace(b"x", b'\\"session\\"', 1)).seqs == list(range(COUNT))
+
+    def test_blank_lines_without_end(self) -> None:
+        """Too many blank lines are not searched for a header, and lose no event."""
+        source = SessionLog(io.BytesIO(b"\n" * (3 << 20) + DATA), "x")
+        assert source.header_row is None
+        assert len(list(source)) == COUNT
+
+    def test_a_mark_in_front_of_an_only_line(self) -> None:
+        """A byte order mark does not make an unfinished line an over-long one."""
+        found = read(b"\xef\xbb\xbf" + LINES[0])
+        assert (found.seqs, found.rules) == ([0], [])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_core.decode import from_mapping
-from dsh_core.logs.salvage import Salvage, from_head, salvage
+from dsh_core.logs.salvage import MAX_DEPTH, Salvage, from_head, salvage, too_deep
 from tests.strategies import Event, json_values, to_line
 
 A: Event = {"type": "turn/start", "seq": 1, "time": 2, "data": {"turn": 1}}
@@ -145,12 +145,14 @@ class TestSurrogates:
         assert faults(found) == ([("text.lone-surrogate", False)] if lone else [])
 
     def test_deep_inside(self) -> None:
-        """Half a character deeper than is looked for does not cost the event."""
-        deep = b"[" * 700 + b'"\\ud800"' + b"]" * 700
-        (value,) = salvage(b'{"type":"x","seq":1,"time":2,"data":{"d":%s}}' % deep, 1).values
-        event, faults = from_mapping(value)
-        assert (event.type, event.seq, faults) == ("x", 1, [])
-        assert bytes(event.data) == b"null"
+        """Half a character is found as deep as anything is read."""
+        depth = MAX_DEPTH - 2
+        deep = b"[" * depth + b'"\\ud800"' + b"]" * depth
+        found = salvage(b'{"type":"x","seq":1,"time":2,"data":{"d":%s}}' % deep, 1)
+        assert faults(found) == [("text.lone-surrogate", False)]
+        event, problems = from_mapping(found.values[0])
+        assert (event.type, event.seq, problems) == ("x", 1, [])
+        assert "\ufffd" in bytes(event.data).decode()
 
 
 class TestNumbers:
@@ -221,11 +223,14 @@ class TestWelded:
         assert len(found.values) == 10_000
         assert ("line.not-json", True) in faults(found)
 
-    def test_a_nest_of_beginnings(self) -> None:
+    @pytest.mark.parametrize(
+        ("size", "rule"), [(MAX_DEPTH // 2, "line.not-json"), (400, "line.too-deep")]
+    )
+    def test_a_nest_of_beginnings(self, size: int, rule: str) -> None:
         """A line that begins event after event and ends none of them is no endless search."""
-        found = salvage(b'{"type":"a","seq":1,"d":[' * 400 + b"!", 1)
+        found = salvage(b'{"type":"a","seq":1,"d":[' * size + b"!", 1)
         assert found.values == []
-        assert ("line.not-json", True) in faults(found)
+        assert (rule, True) in faults(found)
 
 
 class TestDeep:
@@ -255,6 +260,31 @@ class TestDeep:
             True,
             False,
         )
+
+    @pytest.mark.parametrize("frames", [0, 300])
+    @pytest.mark.parametrize(
+        ("data", "deep"),
+        [
+            (b"[" * MAX_DEPTH + b"]" * MAX_DEPTH, False),
+            (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), True),
+            (b"\xef\xbb\xbf " + b'{"a":' * (MAX_DEPTH + 1), True),
+            (b'{"a":' * (MAX_DEPTH + 1), True),
+            (b"[" + b"[]," * 900 + b"[]]", False),
+            (b'["' + b'[{\\"' * 900 + b'"]', False),
+            (b'["' + b'[{\\"' * 900 + b"\\", False),
+            (b"x" + b"[" * 900, False),
+        ],
+    )
+    def test_the_bytes_decide(self, data: bytes, deep: bool, frames: int) -> None:
+        """It is brackets outside of strings that count, not what a decoder has left."""
+
+        def at(depth: int) -> tuple[bool, Salvage]:
+            return at(depth - 1) if depth else (too_deep(data), salvage(data, 1))
+
+        found, salvaged = at(frames)
+        assert found is deep
+        assert [fault.rule for fault in salvaged.faults].count("line.too-deep") == deep
+        assert not any("recursion" in fault.message for fault in salvaged.faults)
 
     def test_without_a_head_the_event_is_lost(self) -> None:
         """An event that does not begin like one cannot be told."""

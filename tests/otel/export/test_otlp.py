@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from dsh_otel.export.otlp import OtlpSink, UnsupportedProtocolError, endpoint_of
+from dsh_otel.export.otlp import OtlpSink, UnsupportedProtocolError, endpoint_of, shown
 from dsh_otel.export.sink import MissingExtraError
 from dsh_otel.replay import ReplaySpanProcessor, replay_provider
 from tests.otel.support import Script, Tracing
@@ -230,6 +230,29 @@ def test_a_page_is_no_answer_of_an_otlp_receiver(receiver: Receiver) -> None:
     writer = send(sink)
     assert (writer.counts.sent, writer.counts.lost) == (0, 2)
     assert sink.report().problem == "HTTP 200 OK: a page (text/html), so no OTLP receiver"
+
+
+def test_of_an_endless_answer_only_the_beginning_is_read(
+    receiver: Receiver, logged: Logged
+) -> None:
+    receiver.answers = [Answer(400, b"x" * (8 << 20))]
+    sink = OtlpSink()
+    send(sink)
+    assert sink.report().problem == f"HTTP 400 Bad Request: {'x' * 300}"
+    logged.take()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "seen"),
+    [
+        ("http://user:s3cret@127.0.0.1:1/v1/traces", "http://127.0.0.1:1/v1/traces"),
+        ("https://h/v1/traces?api-key=s3cret", "https://h/v1/traces"),
+        ("http://[::1]:4318/v1/traces", "http://[::1]:4318/v1/traces"),
+        ("http://[::1:s3cret", "an endpoint that is no URL"),
+    ],
+)
+def test_what_an_endpoint_holds_in_confidence_is_not_shown(endpoint: str, seen: str) -> None:
+    assert shown(endpoint) == seen
 
 
 @pytest.mark.parametrize(

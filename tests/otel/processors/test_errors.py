@@ -357,5 +357,12 @@ def test_no_text_of_a_failure_leaves() -> None:
 
 def test_a_code_as_long_as_a_text_makes_no_long_description() -> None:
     span = failed_call(code="X" * 5000)
-    assert span.status.description is not None
-    assert len(span.status.description) == 128
+    assert span.status.description == "tool failed: _OTHER"
+
+
+@pytest.mark.parametrize("text", ["cannot open /home/bob: password is hunter2", "é", "a\nb"])
+def test_a_sentence_where_a_code_should_stand_is_content(text: str) -> None:
+    span = failed_call(code=text)
+    assert attributes(span)["error.type"] == "_OTHER"
+    assert attributes(span)["dsh.error.code"] == "_OTHER"
+    assert text not in str([span.status.description, attributes(span), span.events])
