@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dsh_core.decode import Envelope, PackedRow, from_envelope, from_mapping, strict_decoder
+from dsh_core.decode import (
+    PACKED_ROWS,
+    Envelope,
+    PackedRow,
+    from_envelope,
+    from_mapping,
+    strict_decoder,
+)
 from dsh_core.events import SessionEvent, SessionHeader
 from dsh_core.faults import Fault
 from dsh_core.logs import packed
@@ -229,7 +236,7 @@ class SessionLog:
         if len(events) != lines.count:
             # Blank lines, or several events on a line.
             return None
-        if self._expand and any(isinstance(event, PackedRow) for event in events):
+        if self._expand and not _PACKED.isdisjoint(map(type, events)):
             return self._unpack(events, lines.first)
         return Batch(events, range(lines.first, lines.first + lines.count))
 
@@ -359,16 +366,16 @@ class SessionLog:
 
 def _has_deep_line(data: bytes) -> bool:
     """Whether one of some lines is nested too deeply; only long lines need a look."""
-    place, size = 0, len(data)
-    while place + _DEEP_LINE < size:
-        end = data.rfind(b"\n", place, place + _DEEP_LINE)
-        if end < 0:
-            end = data.find(b"\n", place + _DEEP_LINE)
-            end = size if end < 0 else end
-            openers = data.count(b"{", place, end) + data.count(b"[", place, end)
-            if openers > MAX_DEPTH and too_deep(data[place:end]):
+    size, end = len(data), _DEEP_LINE
+    place = 0
+    while end < size:
+        after = data.rfind(b"\n", place, end) + 1
+        if not after:
+            after = data.find(b"\n", end) + 1 or size
+            openers = data.count(b"{", place, after) + data.count(b"[", place, after)
+            if openers > MAX_DEPTH and too_deep(data[place:after]):
                 return True
-        place = end + 1
+        place, end = after, after + _DEEP_LINE
     return False
 
 
@@ -389,6 +396,8 @@ def _salvaged(found: Salvage, line: int) -> Iterator[Batch | Fault]:
         yield from faults
         yield Batch([event], [line])
 
+
+_PACKED: Final = frozenset(PACKED_ROWS)
 
 _DEEP_LINE: Final = 2 * MAX_DEPTH
 """A line that is too deep is longer than this, in bytes."""

@@ -30,7 +30,7 @@ _HEAD_NAME: Final = re.compile(r'"name"\s*:\s*' + _STRING)
 _MAX_HEAD: Final = 1 << 14
 _MAX_DIGITS: Final = 20
 _MAX_VALUES: Final = 10_000
-MAX_DEPTH: Final = 256
+MAX_DEPTH: Final = 384
 """How deeply a line may be nested; every decoder manages this much, wherever it is called from."""
 
 # Runs of brackets outside of strings, and what is in front of them.

@@ -485,7 +485,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("frames", [0, 300])
     @pytest.mark.parametrize("beside", [b"", b"Traceback\n"])
-    @pytest.mark.parametrize(("depth", "rules"), [(200, []), (300, ["line.too-deep"])])
+    @pytest.mark.parametrize(("depth", "rules"), [(380, []), (390, ["line.too-deep"])])
     def test_every_path_reads_as_deeply(
         self, depth: int, rules: list[str], beside: bytes, frames: int
     ) -> None:

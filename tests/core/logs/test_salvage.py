@@ -224,7 +224,7 @@ class TestWelded:
         assert ("line.not-json", True) in faults(found)
 
     @pytest.mark.parametrize(
-        ("size", "rule"), [(MAX_DEPTH // 2, "line.not-json"), (400, "line.too-deep")]
+        ("size", "rule"), [(MAX_DEPTH // 2, "line.not-json"), (MAX_DEPTH * 3 // 2, "line.too-deep")]
     )
     def test_a_nest_of_beginnings(self, size: int, rule: str) -> None:
         """A line that begins event after event and ends none of them is no endless search."""
