@@ -147,7 +147,7 @@ def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
         output: The file that holds the data.
     """
     if output is not None:
-        say(f"{overview(totals)}: {severities(totals)}; written to {output}")
+        say(f"{overview(totals)}: {severities(totals.findings)}; written to {output}")
     elif totals.unreadable and written not in {OutputFormat.TEXT, OutputFormat.GITHUB}:
         say(f"{counted(totals.unreadable, 'log')} of {totals.sessions:,} cannot be read")
     if not totals.events and not totals.unreadable:

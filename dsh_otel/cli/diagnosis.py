@@ -16,7 +16,8 @@ from dsh_core.logs.find import NoLogError, default_home, find_logs
 from dsh_otel.cli.plain import printable
 from dsh_otel.export.otlp import (
     OtlpSink,
-    UnsupportedProtocolError,
+    SettingError,
+    check_endpoint,
     check_protocol,
     endpoint_of,
     shown,
@@ -106,7 +107,8 @@ def examine(*, send: bool) -> Report:
         report.problems.append("OTEL_SDK_DISABLED=true: no span is made at all; unset it")
     try:
         report.protocol = check_protocol(environ)
-    except UnsupportedProtocolError as error:
+        check_endpoint(environ)
+    except SettingError as error:
         report.problems.append(str(error))
         return report
     if send and not report.sdk_disabled:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
 
-from dsh_core.contract.findings import Severity
 from dsh_core.logs.reader import UnsupportedFormatError
 from dsh_otel.clean import Privacy, clean_text
 from dsh_otel.cli.choices import Destination
 from dsh_otel.cli.exits import CannotTellError, ExitCode, say
-from dsh_otel.cli.formats.words import counted
+from dsh_otel.cli.formats.words import counted, severities
 from dsh_otel.cli.output import console, is_terminal, stdout, wants_colour
 from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.export.sink import MissingExtraError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dsh_core.contract.findings import Finding
+    from dsh_core.contract.findings import Finding, Severity
     from dsh_core.events import Contract
     from dsh_core.logs.find import LogFile
     from dsh_otel.export.sink import Sink
@@ -67,7 +67,7 @@ class Result:
     lost: int = 0
     refused: int = 0
     unsampled: int = 0
-    findings: dict[str, int] = field(default_factory=dict)
+    findings: Counter[Severity] = field(default_factory=Counter)
     problem: str = ""
 
     @property
@@ -113,8 +113,7 @@ class Export:
         result = Result(sink.target)
 
         def count(finding: Finding, _span: SessionSpan) -> None:
-            severity = finding.severity.value
-            result.findings[severity] = result.findings.get(severity, 0) + 1
+            result.findings[finding.severity] += 1
 
         processors = [
             ErrorSpanProcessor(),
@@ -190,11 +189,11 @@ def make_sink(to: Destination, path: Path) -> Sink:
 
             return FileSink(str(path))
         if to is Destination.OTLP:
-            from dsh_otel.export.otlp import OtlpSink, UnsupportedProtocolError
+            from dsh_otel.export.otlp import OtlpSink, SettingError
 
             try:
                 return OtlpSink()
-            except UnsupportedProtocolError as error:
+            except SettingError as error:
                 raise CannotTellError(str(error)) from error
         from dsh_otel.export.console import ConsoleSink
 
@@ -231,14 +230,10 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
     if result.skipped:
         say(f"{counted(result.skipped, 'log')} not tried any more: the receiver does not answer")
     if not quiet:
-        found = ", ".join(
-            f"{result.findings[kind]:,} {kind.value}"
-            for kind in Severity
-            if kind.value in result.findings
-        )
         say(
             f"{counted(result.sessions, 'session')}: {counted(result.sent, 'span')} "
-            f"{'shown' if console else f'went to {result.target}'}; findings: {found or 'none'}"
+            f"{'shown' if console else f'went to {result.target}'}; "
+            f"{severities(result.findings)}"
         )
 
 

@@ -38,8 +38,8 @@ PAGE: Final = "text/html"
 """Content type of answers that no OTLP receiver gives."""
 
 
-class UnsupportedProtocolError(RuntimeError):
-    """The environment asks for a protocol that is not available."""
+class SettingError(RuntimeError):
+    """The environment asks for what is not available, or makes no sense."""
 
 
 def endpoint_of(environ: Mapping[str, str]) -> str:
@@ -65,11 +65,32 @@ def shown(endpoint: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
+def check_endpoint(environ: Mapping[str, str]) -> str:
+    """Return the URL that traces go to.
+
+    Raises:
+        SettingError: It is no URL of an HTTP server.
+    """
+    endpoint = endpoint_of(environ)
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port
+    except ValueError:
+        usable = False
+    else:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+    if not usable:
+        name = TRACES_ENDPOINT if environ.get(TRACES_ENDPOINT, "").strip() else ENDPOINT
+        message = f"{name} is no URL of an HTTP server: set it to one like {DEFAULT_ENDPOINT}"
+        raise SettingError(message)
+    return endpoint
+
+
 def check_protocol(environ: Mapping[str, str]) -> str:
     """Return the protocol in use.
 
     Raises:
-        UnsupportedProtocolError: The environment asks for another one than HTTP with protobuf.
+        SettingError: The environment asks for another one than HTTP with protobuf.
     """
     for name in PROTOCOL_VARIABLES:
         wanted = environ.get(name, "").strip().lower()
@@ -78,7 +99,7 @@ def check_protocol(environ: Mapping[str, str]) -> str:
                 f"{name}={wanted} is not supported: set it to {PROTOCOL}, "
                 "and the endpoint to the receiver's HTTP port (usually 4318)"
             )
-            raise UnsupportedProtocolError(message)
+            raise SettingError(message)
         if wanted:
             break
     return PROTOCOL
@@ -97,12 +118,13 @@ class OtlpSink:
 
     Raises:
         MissingExtraError: The OTLP exporter is not installed.
-        UnsupportedProtocolError: Another protocol is asked for.
+        SettingError: Another protocol is asked for, or the endpoint is no URL.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         environ = os.environ if environ is None else environ
         check_protocol(environ)
+        endpoint = check_endpoint(environ)
         try:
             import requests  # noqa: PLC0415
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
@@ -111,7 +133,6 @@ class OtlpSink:
         except ImportError:
             what = "sending to an OTLP endpoint"
             raise MissingExtraError(what) from None
-        endpoint = endpoint_of(environ)
         self.target = shown(endpoint)
         self.status: int | None = None
         self.answer = ""

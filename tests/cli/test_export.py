@@ -48,7 +48,7 @@ def test_the_console_is_the_default_and_shows_findings_in_place(tmp_path: Path) 
         "turn 1 invoke_agent dsh  1 ms  completed",
         "└── violation turn.overlap: turn 1 starts while turn 0 is open  seq 1",
     ]
-    assert "1 session: 2 spans shown; findings: 1 violation" in result.stderr
+    assert "1 session: 2 spans shown; 1 violation" in result.stderr
 
 
 def test_a_file_holds_otlp_json_lines_and_is_the_same_each_time(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Format:
     def end(self, totals: Totals) -> None:
         """Write the summary as a plain line of the log."""
         if self._settings.summary:
-            self._out.write(f"dsh-otel: {overview(totals)}: {severities(totals)}\n")
+            self._out.write(f"dsh-otel: {overview(totals)}: {severities(totals.findings)}\n")
 
     def _annotate(
         self, command: str, path: str, line: int | None, title: str, message: str

@@ -8,6 +8,8 @@ from dsh_core.contract.findings import Severity
 from dsh_otel.cli.plain import printable
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from dsh_core.contract.findings import Finding
     from dsh_otel.cli.totals import Totals
 
@@ -46,12 +48,12 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def severities(totals: Totals) -> str:
+def severities(findings: Counter[Severity]) -> str:
     """Return the number of findings by severity, in words."""
     parts = [
         counted(number, severity.value, "" if severity is Severity.VIOLATION else severity.value)
         for severity in Severity
-        if (number := totals.findings[severity])
+        if (number := findings[severity])
     ]
     return ", ".join(parts) or "no findings"
 

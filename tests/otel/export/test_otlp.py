@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from dsh_otel.export.otlp import OtlpSink, UnsupportedProtocolError, endpoint_of, shown
+from dsh_otel.export.otlp import OtlpSink, SettingError, endpoint_of, shown
 from dsh_otel.export.sink import MissingExtraError
 from dsh_otel.replay import ReplaySpanProcessor, replay_provider
 from tests.otel.support import Script, Tracing
@@ -353,11 +353,25 @@ def test_a_receiver_that_goes_away_is_noticed(
 )
 @pytest.mark.parametrize("protocol", ["grpc", "http/json", " GRPC "])
 def test_another_protocol_is_refused_with_advice(name: str, protocol: str) -> None:
-    with pytest.raises(UnsupportedProtocolError) as caught:
+    with pytest.raises(SettingError) as caught:
         OtlpSink({name: protocol})
     message = str(caught.value)
     assert message.startswith(f"{name}={protocol.strip().lower()} is not supported")
     assert "4318" in message
+
+
+@pytest.mark.parametrize(
+    "name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
+)
+@pytest.mark.parametrize(
+    "endpoint",
+    ["nonsense", "localhost:4318", "grpc://localhost:4317", "http://", "http://[::1", "http://h:x"],
+)
+def test_what_is_no_url_is_refused_with_advice(name: str, endpoint: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        OtlpSink({name: endpoint})
+    message = f"{name} is no URL of an HTTP server: set it to one like http://localhost:4318"
+    assert str(caught.value) == message
 
 
 def test_the_protocol_of_traces_wins() -> None:
