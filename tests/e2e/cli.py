@@ -58,7 +58,7 @@ def export(
 
 
 def count(pattern: str, text: str) -> int:
-    """Return the number that a message has in front of some words, ``sent of`` for example.
+    """Return the number that a message has in front of some words, ``spans? lost`` for example.
 
     Args:
         pattern: The words after the number.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
-CACHE: Final = Path(os.environ.get("DSH_OTEL_E2E_CACHE", HERE.parents[1] / ".cache" / "e2e"))
+CACHE: Final = Path(os.environ.get("DSH_OTEL_E2E_CACHE") or HERE.parents[1] / ".cache" / "e2e")
 COLLECTOR_SOURCES: Final = HERE / "collector"
 ROTEL_LOCK: Final = HERE / "rotel.txt"
 PATIENCE: Final = 1800

@@ -36,7 +36,7 @@ def test_nothing_is_lost_on_the_way_to_a_collector(
     assert done.returncode == 0, done.stderr
     arrived = collector.stopped()
     assert_same(arrived, expected)
-    assert cli.count("spans sent of", done.stderr) == len(arrived)
+    assert cli.count("spans? went to", done.stderr) == len(arrived)
 
 
 def test_nothing_is_lost_on_the_way_through_rotel(

@@ -25,14 +25,14 @@ def test_every_span_of_real_sessions_arrives_once_and_unchanged(collector: Colle
     assert (done.returncode, done.stdout) == (0, "")
     arrived = collector.stopped()
     assert_same(arrived, expected_spans(SAMPLES))
-    assert cli.count("spans sent of 7 sessions", done.stderr) == len(arrived) > 0
+    assert cli.count("spans? went to", done.stderr) == len(arrived) > 0
 
 
 def test_every_span_of_broken_sessions_arrives_once_and_unchanged(collector: Collector) -> None:
     done = cli.export(CASES, endpoint=collector.endpoint)
     arrived = collector.stopped()
     assert_same(arrived, expected_spans(CASES))
-    assert cli.count("spans sent of", done.stderr) == len(arrived) > 0
+    assert cli.count("spans? went to", done.stderr) == len(arrived) > 0
 
 
 def test_exporting_twice_gives_the_same_spans(collector: Collector) -> None:
@@ -54,7 +54,7 @@ def test_every_span_arrives_with_headers_and_compression(collector: Collector) -
     assert done.returncode == 0, done.stderr
     arrived = collector.stopped()
     assert_same(arrived, expected_spans(SAMPLES))
-    assert cli.count("spans sent of", done.stderr) == len(arrived)
+    assert cli.count("spans? went to", done.stderr) == len(arrived)
 
 
 def test_headers_and_compression_are_those_of_the_environment(sink: Sink) -> None:
