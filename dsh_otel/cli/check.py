@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from dsh_otel.cli.choices import ContractChoice, FailOn, OutputFormat
-from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
+from dsh_otel.cli.selection import ChosenContract, Excluded, IsFinal, Rules
 
 MAX_FINDINGS: Final = 1000
 """Findings of one session that formats for people show unless told otherwise."""
@@ -39,32 +39,10 @@ def check(
         list[str] | None,
         typer.Argument(metavar="PATH", hidden=True),
     ] = None,
-    contract: Annotated[
-        ContractChoice,
-        typer.Option(help="Contract to hold the logs to; auto: that of each log's generation."),
-    ] = ContractChoice.AUTO,
-    rules: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Apply these rules only: a glob on the id, or owner:NAME. Repeatable.",
-            autocompletion=complete_patterns,
-            show_default=False,
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Leave these rules out. Repeatable.",
-            autocompletion=complete_patterns,
-            show_default=False,
-        ),
-    ] = None,
-    final: Annotated[
-        bool,
-        typer.Option("--final", help="The logs are over: a turn that is still open is a finding."),
-    ] = False,
+    contract: ChosenContract = ContractChoice.AUTO,
+    rules: Rules = None,
+    exclude: Excluded = None,
+    final: IsFinal = False,
     fail_on: Annotated[
         FailOn, typer.Option(help="Least severity with which a finding fails the check.")
     ] = FailOn.VIOLATION,

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from dsh_otel.cli.choices import ContractChoice, Destination
-from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
+from dsh_otel.cli.selection import ChosenContract, Excluded, IsFinal, Rules
 
 DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
 
@@ -55,32 +55,10 @@ def export(
             "--content", help="Export prompts, answers, arguments and results too; off by default."
         ),
     ] = False,
-    contract: Annotated[
-        ContractChoice,
-        typer.Option(help="Contract to hold the logs to; auto: that of each log's generation."),
-    ] = ContractChoice.AUTO,
-    rules: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Apply these rules only: a glob on the id, or owner:NAME. Repeatable.",
-            autocompletion=complete_patterns,
-            show_default=False,
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Leave these rules out. Repeatable.",
-            autocompletion=complete_patterns,
-            show_default=False,
-        ),
-    ] = None,
-    final: Annotated[
-        bool,
-        typer.Option("--final", help="The logs are over: a turn that is still open is a finding."),
-    ] = False,
+    contract: ChosenContract = ContractChoice.AUTO,
+    rules: Rules = None,
+    exclude: Excluded = None,
+    final: IsFinal = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON on standard output.")
     ] = False,

@@ -1,0 +1,40 @@
+"""Options that say what logs are held to; the commands that check have them in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dsh_otel.cli.choices import ContractChoice
+from dsh_otel.cli.complete import complete_patterns
+
+ChosenContract = Annotated[
+    ContractChoice,
+    typer.Option(help="Contract to hold the logs to; auto: that of each log's generation."),
+]
+
+Rules = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Apply these rules only: a glob on the id, or owner:NAME. Repeatable.",
+        autocompletion=complete_patterns,
+        show_default=False,
+    ),
+]
+
+Excluded = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Leave these rules out. Repeatable.",
+        autocompletion=complete_patterns,
+        show_default=False,
+    ),
+]
+
+IsFinal = Annotated[
+    bool,
+    typer.Option("--final", help="The logs are over: a turn that is still open is a finding."),
+]
