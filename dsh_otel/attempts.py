@@ -189,7 +189,7 @@ class Attempts:
             self._note_first(span, to_ns(first))
         reason = finish_of(last.chunk) if last is not None and last.chunk is not None else None
         if reason is not None:
-            span.set(Attr.FINISH_REASONS, [reason.kind])
+            span.set(Attr.FINISH_REASONS, (reason.kind,))
 
     def _note_first(self, span: SessionSpan, time_ns: int) -> None:
         if not self._first_chunk:
@@ -204,7 +204,7 @@ class Attempts:
         self._start_ns = None
         span.set(Attr.SEQ_END, event.seq)
         if reason is not None and reason.kind:
-            span.set(Attr.FINISH_REASONS, [reason.kind])
+            span.set(Attr.FINISH_REASONS, (reason.kind,))
 
     def finish(self) -> None:
         """End the attempt if it has settled."""

@@ -84,7 +84,7 @@ def clean_value(value: Any, limit: int = MAX_VALUE) -> AttributeValue | None:  #
     if kind is float:
         return value if math.isfinite(value) else None
     if kind in (list, tuple):
-        return [clean_text(str(item), limit) for item in value[:MAX_LIST]]
+        return tuple(clean_text(str(item), limit) for item in value[:MAX_LIST])
     return clean_text(str(value), limit) if isinstance(value, str) else None
 
 
@@ -103,7 +103,7 @@ def all_fit(values: Mapping[str, Any]) -> bool:
         elif kind is int:
             if not -_MAX_INT <= value <= _MAX_INT:
                 return False
-        elif kind is not bool and (kind not in (float, list) or clean_value(value) != value):
+        elif kind is not bool and (kind not in (float, tuple) or clean_value(value) != value):
             return False
     return True
 

@@ -57,11 +57,11 @@ class DerivedIdGenerator(IdGenerator):
         self._random = RandomIdGenerator()
         self._next = threading.local()
 
-    def lay_out(self, trace_id: int | None, span_id: int) -> None:
+    def lay_out(self, trace_id: int, span_id: int) -> None:
         """Set the ids of the next span that this thread starts.
 
         Args:
-            trace_id: Id of its trace, None if it has a parent.
+            trace_id: Id of its trace.
             span_id: Its own id.
         """
         self._next.ids = (trace_id, span_id)
@@ -72,7 +72,7 @@ class DerivedIdGenerator(IdGenerator):
 
     def generate_span_id(self) -> int:
         """Return the id laid out for the next span, else a random one."""
-        ids: tuple[int | None, int] | None = getattr(self._next, "ids", None)
+        ids: tuple[int, int] | None = getattr(self._next, "ids", None)
         if ids is None:
             return self._random.generate_span_id()
         # A span takes its own id last.
@@ -81,7 +81,7 @@ class DerivedIdGenerator(IdGenerator):
 
     def generate_trace_id(self) -> int:
         """Return the id laid out for the next trace, else a random one."""
-        ids: tuple[int | None, int] | None = getattr(self._next, "ids", None)
-        if ids is None or ids[0] is None:
+        ids: tuple[int, int] | None = getattr(self._next, "ids", None)
+        if ids is None:
             return self._random.generate_trace_id()
         return ids[0]

@@ -8,9 +8,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from dsh_otel.ids import DerivedIdGenerator, derive_span_id, derive_trace_id
+from dsh_otel.light import LightSpan, LightTracer
 from dsh_otel.names import Attr, Operation, Span
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import Tracer
 
     from dsh_otel.spans import Session, SessionSpan
@@ -40,6 +42,7 @@ class SpanStarter:
     def __init__(self, session: Session, tracer: Tracer, ids: DerivedIdGenerator | None) -> None:
         self._session = session
         self._tracer = tracer
+        self._light = LightTracer.of(tracer)
         self._ids = ids
         self._occurrence: dict[int, int] = {}
         self._newest_turn = -1
@@ -96,39 +99,69 @@ class SpanStarter:
         Returns:
             The span.
         """
-        if parent is not None and parent.started:
-            context, span.trace_id = parent.context, parent.trace_id
+        if parent is not None and not parent.started:
+            parent = None
+        if parent is None:
+            span.trace_id = self._trace_id or self._outside(span, key)
+        else:
+            span.trace_id = parent.trace_id
             if span.start_ns < parent.start_ns:
                 span.start_ns = parent.start_ns
                 span.mark(Attr.TIME_ADJUSTED)
-        else:
-            context = _NO_PARENT
-            span.trace_id = self._trace_id or self._outside(span, key)
-        kind = self._kinds[span.kind]
-        if self._ids is not None:
-            span_id = self._unused(span.trace_id, span.kind, key)
-            self._ids.lay_out(span.trace_id if context is _NO_PARENT else None, span_id)
         if span.turn is not None:
             attributes[Attr.TURN] = span.turn
             if span.step is not None:
                 attributes[Attr.STEP] = span.step
+        kind = self._kinds[span.kind]
         attributes.update(kind.identity)
+        ids = None
+        if self._ids is not None:
+            ids = (span.trace_id, self._unused(span.trace_id, span.kind, key))
         try:
-            span.otel = self._tracer.start_span(
+            span.otel = self._make(
+                span,
+                parent,
                 self._name(kind, span.name) if span.name else kind.prefix,
-                context,
                 kind.otel,
                 self._session.privacy.attributes(attributes),
-                start_time=span.start_ns,
+                ids,
             )
         except Exception as error:  # noqa: BLE001 - samplers and processors of others run in here
             self._session.guard.failed("starting a span", error)
-        finally:
-            if self._ids is not None:
-                self._ids.clear()
         if not span.otel.is_recording():
             self.unsampled += 1
         return span
+
+    def _make(
+        self,
+        span: SessionSpan,
+        parent: SessionSpan | None,
+        name: str,
+        kind: SpanKind,
+        attributes: dict[str, Any],
+        ids: tuple[int, int] | None,
+    ) -> OtelSpan:
+        above = None if parent is None else parent.otel
+        if (
+            self._light is not None
+            and (above is None or type(above) is LightSpan)
+            and self._light.plain
+        ):
+            context = None if above is None else above.get_span_context()
+            return self._light.start(name, context, kind, attributes, span.start_ns, ids)
+        try:
+            if self._ids is not None and ids is not None:
+                self._ids.lay_out(*ids)
+            return self._tracer.start_span(
+                name,
+                _NO_PARENT if parent is None else parent.context,
+                kind,
+                attributes,
+                start_time=span.start_ns,
+            )
+        finally:
+            if self._ids is not None:
+                self._ids.clear()
 
     def _outside(self, span: SessionSpan, key: tuple[object, ...]) -> int:
         # What lies outside turns is a trace of its own; what names a turn keeps company, as long as

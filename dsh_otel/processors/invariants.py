@@ -130,7 +130,7 @@ class _Found:
     def write_out(self, span: SessionSpan) -> None:
         span.set(Attr.VIOLATION_COUNT, self.count)
         span.set(Attr.VIOLATION_FIRST, self.rules[0])
-        span.set(Attr.VIOLATION_RULES, self.rules)
+        span.set(Attr.VIOLATION_RULES, tuple(self.rules))
         for finding, time_ns in self.shown:
             values = _attributes(finding)
             span.add_event(Event.VIOLATION, values, time_ns)
