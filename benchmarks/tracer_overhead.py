@@ -53,13 +53,6 @@ class _Plan:
     children: list[int] = field(default_factory=list)
 
 
-class _Watching(SpanProcessor):
-    """Sees spans start: the SDK has to make them."""
-
-    def on_start(self, span: Any, parent_context: Context | None = None) -> None:  # noqa: ANN401
-        pass
-
-
 class _Recorder(SpanProcessor):
     """Notes which attributes a span starts with, and what it is in the end."""
 
@@ -97,15 +90,12 @@ def _compare(
     exporter: SpanExporter | None,
 ) -> None:
     derived, random = _provider(exporter, DerivedIdGenerator()), _provider(exporter, None)
-    watched = _provider(exporter, None)
-    watched.add_span_processor(_Watching())
     taken = interleave(
         {
             "bare SDK, the same spans": lambda: _bare(random, plans),
             "bare SDK, with context managers": lambda: _managed(random, plans),
             "session tracer": lambda: _trace(random, sessions),
             "session tracer, derived ids": lambda: _trace(derived, sessions),
-            "session tracer, starts are watched": lambda: _trace(watched, sessions),
             "session tracer, errors and all rules": lambda: _judge(derived, sessions),
         },
         rounds,

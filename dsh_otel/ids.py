@@ -19,29 +19,44 @@ def derive_trace_id(session: str, turn: int | None, occurrence: int) -> int:
         turn: Turn number, None for what lies outside turns.
         occurrence: How often the session has opened a turn of this number, from 1.
     """
-    return _hash(16, "trace", session, turn, occurrence)
+    text = _SEPARATOR.join(map(str, ("trace", session, turn, occurrence)))
+    return _id(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
 
-def derive_span_id(trace_id: int, kind: str, *parts: object) -> int:
-    """Return the id of a span within its trace.
+class SpanIds:
+    """The ids of the spans of one trace.
 
     Args:
         trace_id: Id of the trace.
-        kind: What the span stands for: ``turn``, ``step``, ``attempt``, ``tool`` …
-        parts: What tells it apart from others of its kind in the trace.
+
+    Attributes:
+        trace_id: The same.
     """
-    return _hash(8, "span", trace_id, kind, *parts)
+
+    def __init__(self, trace_id: int) -> None:
+        self.trace_id = trace_id
+        self._start = hashlib.blake2b(f"span{_SEPARATOR}{trace_id}".encode(), digest_size=8)
+
+    def derive(self, *parts: object) -> int:
+        """Return the id of a span.
+
+        Args:
+            parts: What the span stands for (``turn``, ``step``, ``attempt``, ``tool`` …), and what
+                tells it apart from others of its kind in the trace.
+        """
+        text = _SEPARATOR.join(("", *map(str, parts)))
+        hashed = self._start.copy()
+        hashed.update(text.encode("utf-8", "surrogatepass"))
+        return _id(hashed.digest())
 
 
 def first_turn_of(session: str) -> tuple[int, int]:
     """Return trace and span id of a session's first turn, known before it runs."""
     trace_id = derive_trace_id(session, 1, 1)
-    return trace_id, derive_span_id(trace_id, "turn")
+    return trace_id, SpanIds(trace_id).derive("turn")
 
 
-def _hash(size: int, *parts: object) -> int:
-    text = _SEPARATOR.join(map(str, parts))
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+def _id(digest: bytes) -> int:
     # Zero is the one invalid id.
     return int.from_bytes(digest, "big") or 1
 

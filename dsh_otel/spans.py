@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode, set_span_in_context
 
+from dsh_otel.light import write
 from dsh_otel.names import Attr
 
 if TYPE_CHECKING:
@@ -89,7 +90,6 @@ class SessionSpan:
         step: Step number, None outside steps.
         name: Name of the tool or model, empty for other kinds.
         call_id: Id of the tool call, empty for other kinds.
-        trace_id: Id of its trace.
         start_ns: Start, Unix time in ns.
         otel: The OpenTelemetry span behind it.
         dropped_events: Span events that were over the limit.
@@ -98,7 +98,6 @@ class SessionSpan:
     """
 
     # What most spans never change stands here: it costs nothing to make.
-    trace_id = 0
     dropped_events = 0
     failed = False
     ended = False
@@ -134,6 +133,11 @@ class SessionSpan:
         if self._notes is None:
             self._notes = {}
         return self._notes
+
+    @property
+    def trace_id(self) -> int:
+        """Id of its trace, 0 before it has started."""
+        return self.otel.get_span_context().trace_id
 
     @property
     def started(self) -> bool:
@@ -228,7 +232,7 @@ class SessionSpan:
             self._pending[Attr.TIME_ADJUSTED] = True
         try:
             if self._pending and span.is_recording():
-                span.set_attributes(self.session.privacy.attributes(self._pending))
+                write(span, self.session.privacy.attributes(self._pending))
             span.end(end_ns)
         except Exception as error:  # noqa: BLE001 - span processors of others run in here
             self.session.guard.failed("ending a span", error)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from dsh_otel.ids import DerivedIdGenerator, derive_span_id, derive_trace_id
-from dsh_otel.light import LightSpan, LightTracer
+from dsh_otel.ids import DerivedIdGenerator, SpanIds, derive_trace_id
+from dsh_otel.light import LightTracer
 from dsh_otel.names import Attr, Operation, Span
 
 if TYPE_CHECKING:
@@ -42,15 +42,22 @@ class SpanStarter:
     def __init__(self, session: Session, tracer: Tracer, ids: DerivedIdGenerator | None) -> None:
         self._session = session
         self._tracer = tracer
-        self._light = LightTracer.of(tracer)
+        self._light = LightTracer(tracer)
         self._ids = ids
+        # One of another kind may do as it likes with the ids laid out for it.
+        self._derives = None if ids is None else type(ids)
         self._occurrence: dict[int, int] = {}
         self._newest_turn = -1
         self._used: set[int] = set()
+        self._span_ids = SpanIds(0)
         self.unsampled = 0
         self._trace_id = self._last_trace_id = 0
         self._names: dict[tuple[str, str], str] = {}
-        identity = {Attr.CONVERSATION: session.header.id}
+        identity: dict[str, Any] = {Attr.CONVERSATION: session.header.id}
+        # What is the same on all spans is looked at once, unless somebody wants to see each.
+        self._identity_is_clean = session.privacy.redact is None
+        if self._identity_is_clean:
+            identity = session.privacy.attributes(identity)
         internal, client = SpanKind.INTERNAL, SpanKind.CLIENT
         self._kinds = {
             "turn": _Kind(internal, Span.TURN, identity | {Attr.OPERATION: Operation.TURN}),
@@ -73,9 +80,10 @@ class SpanStarter:
             # Only repeated numbers need remembering.
             occurrence = self._occurrence.get(turn, 1) + 1
             self._occurrence[turn] = occurrence
-        self._trace_id = derive_trace_id(self._session.header.id, turn, occurrence)
-        self._last_trace_id = self._trace_id
-        self._used = set()
+        if self._ids is not None:
+            self._trace_id = derive_trace_id(self._session.header.id, turn, occurrence)
+            self._last_trace_id = self._trace_id
+            self._used = set()
 
     def leave_trace(self) -> None:
         """End the trace of a turn: spans started from now on lie outside turns."""
@@ -99,13 +107,10 @@ class SpanStarter:
         Returns:
             The span.
         """
-        if parent is not None and not parent.started:
-            parent = None
-        if parent is None:
-            span.trace_id = self._trace_id or self._outside(span, key)
-        else:
-            span.trace_id = parent.trace_id
-            if span.start_ns < parent.start_ns:
+        if parent is not None:
+            if not parent.started:
+                parent = None
+            elif span.start_ns < parent.start_ns:
                 span.start_ns = parent.start_ns
                 span.mark(Attr.TIME_ADJUSTED)
         if span.turn is not None:
@@ -113,17 +118,19 @@ class SpanStarter:
             if span.step is not None:
                 attributes[Attr.STEP] = span.step
         kind = self._kinds[span.kind]
-        attributes.update(kind.identity)
-        ids = None
-        if self._ids is not None:
-            ids = (span.trace_id, self._unused(span.trace_id, span.kind, key))
+        if self._identity_is_clean:
+            attributes = self._session.privacy.attributes(attributes)
+            attributes.update(kind.identity)
+        else:
+            attributes = self._session.privacy.attributes(attributes | kind.identity)
+        ids = self._next_ids(span, parent, key) if self._ids is not None else None
         try:
             span.otel = self._make(
                 span,
                 parent,
                 self._name(kind, span.name) if span.name else kind.prefix,
                 kind.otel,
-                self._session.privacy.attributes(attributes),
+                attributes,
                 ids,
             )
         except Exception as error:  # noqa: BLE001 - samplers and processors of others run in here
@@ -141,27 +148,30 @@ class SpanStarter:
         attributes: dict[str, Any],
         ids: tuple[int, int] | None,
     ) -> OtelSpan:
-        above = None if parent is None else parent.otel
-        if (
-            self._light is not None
-            and (above is None or type(above) is LightSpan)
-            and self._light.plain
-        ):
-            context = None if above is None else above.get_span_context()
-            return self._light.start(name, context, kind, attributes, span.start_ns, ids)
+        context = _NO_PARENT if parent is None else parent.context
+        above = None if parent is None else parent.otel.get_span_context()
+        if self._derives in (None, DerivedIdGenerator) and self._light.plain:
+            made = self._light.start(name, context, above, kind, attributes, span.start_ns, ids)
+            if made is not None:
+                return made
         try:
             if self._ids is not None and ids is not None:
                 self._ids.lay_out(*ids)
             return self._tracer.start_span(
-                name,
-                _NO_PARENT if parent is None else parent.context,
-                kind,
-                attributes,
-                start_time=span.start_ns,
+                name, context, kind, attributes, start_time=span.start_ns
             )
         finally:
             if self._ids is not None:
                 self._ids.clear()
+
+    def _next_ids(
+        self, span: SessionSpan, parent: SessionSpan | None, key: tuple[object, ...]
+    ) -> tuple[int, int]:
+        if parent is not None:
+            trace_id = parent.trace_id
+        else:
+            trace_id = self._trace_id or self._outside(span, key)
+        return trace_id, self._unused(trace_id, span.kind, key)
 
     def _outside(self, span: SessionSpan, key: tuple[object, ...]) -> int:
         # What lies outside turns is a trace of its own; what names a turn keeps company, as long as
@@ -172,12 +182,14 @@ class SpanStarter:
         return derive_trace_id(f"{place}/{span.kind}/{key}", None, 0)
 
     def _unused(self, trace_id: int, kind: str, key: tuple[object, ...]) -> int:
-        span_id = derive_span_id(trace_id, kind, *key)
+        if self._span_ids.trace_id != trace_id:
+            self._span_ids = SpanIds(trace_id)
+        span_id = self._span_ids.derive(kind, *key)
         again = 1
         while span_id in self._used:
             # The log repeats an event: the repetition is a span of its own.
             again += 1
-            span_id = derive_span_id(trace_id, kind, *key, "again", again)
+            span_id = self._span_ids.derive(kind, *key, "again", again)
         self._used.add(span_id)
         return span_id
 

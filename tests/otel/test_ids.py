@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN_ID, INVALID_TRACE_ID
 
 from dsh_core.events import SessionHeader
 from dsh_core.logs.reader import SessionLog
-from dsh_otel.ids import DerivedIdGenerator, derive_span_id, derive_trace_id, first_turn_of
+from dsh_otel.ids import DerivedIdGenerator, SpanIds, derive_trace_id, first_turn_of
 from dsh_otel.processors.errors import ErrorSpanProcessor
 from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.replay import replay_provider
@@ -227,7 +227,7 @@ def test_an_id_that_is_laid_out_is_used_once() -> None:
 def test_ids_are_valid_for_every_session_id(session: str, turn: int, occurrence: int) -> None:
     trace_id = derive_trace_id(session, turn, occurrence)
     assert INVALID_TRACE_ID < trace_id < 2**128
-    assert INVALID_SPAN_ID < derive_span_id(trace_id, "turn") < 2**64
+    assert INVALID_SPAN_ID < SpanIds(trace_id).derive("turn") < 2**64
 
 
 def test_half_characters_in_an_id_tell_sessions_apart() -> None:

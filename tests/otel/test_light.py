@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import (
     ConcurrentMultiSpanProcessor,
     ReadableSpan,
@@ -13,9 +16,15 @@ from opentelemetry.sdk.trace import (
     SpanProcessor,
     TracerProvider,
 )
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    ALWAYS_ON,
+    ParentBased,
+    TraceIdRatioBased,
+)
 from opentelemetry.trace import (
     NoOpTracerProvider,
     Span,
@@ -28,11 +37,9 @@ from opentelemetry.trace import (
 
 from dsh_otel.clean import Privacy
 from dsh_otel.ids import DerivedIdGenerator
-from dsh_otel.light import LightSpan, LightTracer
-from dsh_otel.processors.errors import ErrorSpanProcessor
-from dsh_otel.processors.invariants import InvariantSpanProcessor
-from dsh_otel.replay import ReplaySpanProcessor, replay_provider, trace_session
-from tests.otel.support import LOGS, V4, Script, Tracing
+from dsh_otel.light import LightSpan, LightTracer, write
+from dsh_otel.replay import replay_provider, trace_session
+from tests.otel.support import LOGS, V4, Script, Tracing, session_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,27 +51,19 @@ OTHER = SpanContext(7, 8, is_remote=True, trace_flags=TraceFlags(1))
 
 
 class Watching(SpanProcessor):
-    """Sees spans start."""
+    """Sees spans start and end, and writes to them."""
 
     def __init__(self) -> None:
         self.started: list[Span] = []
+        self.seen: list[tuple[str, dict[str, Any], Context | None]] = []
 
-    def on_start(self, span: Span, parent_context: object = None) -> None:
+    def on_start(self, span: Any, parent_context: Context | None = None) -> None:
         self.started.append(span)
+        self.seen.append((span.name, dict(span.attributes), parent_context))
+        span.set_attribute("app.order", len(self.started))
 
-
-class Ending(SpanProcessor):
-    """Sees spans just before they end."""
-
-    def _on_ending(self, span: Span) -> None:
-        pass
-
-
-class Listening(SpanProcessor):
-    """Sees spans that have ended."""
-
-    def on_end(self, span: ReadableSpan) -> None:
-        pass
+    def _on_ending(self, span: Any) -> None:
+        self.seen.append((span.name, {"end": span.end_time}, None))
 
 
 def everything(span: ReadableSpan) -> dict[str, Any]:
@@ -73,8 +72,8 @@ def everything(span: ReadableSpan) -> dict[str, Any]:
     return {
         "name": span.name,
         "kind": span.kind,
-        "context": (span.context, span.context.is_remote, span.context.trace_state),
-        "parent": span.parent,
+        "context": (tuple(span.context), span.context.is_remote, span.context.trace_state),
+        "parent": span.parent and tuple(span.parent),
         "start": span.start_time,
         "end": span.end_time,
         "attributes": list((span.attributes or {}).items()),
@@ -83,28 +82,53 @@ def everything(span: ReadableSpan) -> dict[str, Any]:
             for one in span.events
         ],
         "links": [
-            (one.context, list((one.attributes or {}).items()), one.dropped_attributes)
+            (tuple(one.context), list((one.attributes or {}).items()), one.dropped_attributes)
             for one in span.links
         ],
         "status": (span.status.status_code, span.status.description),
         "scope": span.instrumentation_scope,
-        "resource": span.resource,
+        "resource": dict(span.resource.attributes),
+        "info": span._instrumentation_info,
         "dropped": (span.dropped_attributes, span.dropped_events, span.dropped_links),
     }
 
 
 def of_log(path: Path, *processors: SpanProcessor) -> list[dict[str, Any]]:
     exporter = InMemorySpanExporter()
-    provider = replay_provider(SimpleSpanProcessor(exporter), *processors)
+    provider = replay_provider(*processors, SimpleSpanProcessor(exporter))
     trace_session(str(path), tracer_provider=provider, strict=True, privacy=Privacy(content=True))
     return [everything(span) for span in exporter.get_finished_spans()]
 
 
+def all_by_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LightTracer, "plain", False)
+
+
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_the_spans_of_a_log_are_those_that_the_sdk_makes(path: Path) -> None:
-    watching = Watching()
-    assert of_log(path) == of_log(path, watching)
-    assert all(not isinstance(span, LightSpan) for span in watching.started)
+def test_the_spans_of_a_log_are_those_that_the_sdk_makes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light = of_log(path)
+    all_by_the_sdk(monkeypatch)
+    assert light == of_log(path)
+
+
+def test_a_processor_sees_the_same_at_every_start_and_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = session_log("parallel-tools")
+    light, sdk = Watching(), Watching()
+    by_us = of_log(path, light)
+    all_by_the_sdk(monkeypatch)
+    assert by_us == of_log(path, sdk)
+    assert [(name, values) for name, values, _ in light.seen] == [
+        (name, values) for name, values, _ in sdk.seen
+    ]
+    assert [context is None for *_, context in light.seen] == [
+        context is None for *_, context in sdk.seen
+    ]
+    assert {type(span) for span in light.started} == {LightSpan}
+    assert not any(isinstance(span, LightSpan) for span in sdk.started)
 
 
 def made(span: Span, exporter: InMemorySpanExporter) -> dict[str, Any]:
@@ -122,6 +146,11 @@ def boom() -> ValueError:
 
 def many(count: int) -> dict[str, Any]:
     return {f"app.{n}": n for n in range(count)}
+
+
+def fail_inside(span: Span) -> None:
+    with contextlib.suppress(ValueError), span:
+        raise ValueError("inside")
 
 
 def write_late(span: Span) -> None:
@@ -177,91 +206,99 @@ ACTIONS: dict[str, Callable[[Span], object]] = {
     "a name of another type": lambda span: span.set_attributes({7: 1}),  # type: ignore[dict-item]
     "ended twice": lambda span: [span.end(1_900), span.end(1_950)],
     "written to after the end": write_late,
+    "a status that is none": lambda span: span.set_status("ERROR"),  # type: ignore[arg-type]
+    "a link that is none": lambda span: span.add_link(None),  # type: ignore[arg-type]
+    "an unhashable name": lambda span: span.set_attribute([], 1),  # type: ignore[arg-type]
+    "pairs for attributes": lambda span: span.add_event("e", [("a", 1)], 1_500),  # type: ignore[arg-type]
+    "an error inside": fail_inside,
 }
+
+
+def start(provider: TracerProvider, *, light: bool) -> Span:
+    sdk = provider.get_tracer("dsh_otel", "1", "http://localhost/schema", {"team": "x"})
+    if light:
+        tracer = LightTracer(sdk)
+        assert tracer.plain
+        made = tracer.start("n", Context(), None, SpanKind.CLIENT, {"first": 1}, 1_000, (1, 2))
+        assert made is not None
+        return made
+    assert isinstance(provider.id_generator, DerivedIdGenerator)
+    provider.id_generator.lay_out(1, 2)
+    return sdk.start_span("n", kind=SpanKind.CLIENT, attributes={"first": 1}, start_time=1_000)
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 def test_whatever_is_done_to_a_span_comes_out_as_from_the_sdk(
-    action: Callable[[Span], object], logged: Logged
+    action: Callable[[Span], object], logged: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: 1_700)
     results = []
     for light in (False, True):
         exporter = InMemorySpanExporter()
         provider = TracerProvider(id_generator=DerivedIdGenerator(), shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(exporter))
-        sdk = provider.get_tracer("dsh_otel")
-        if light:
-            tracer = LightTracer.of(sdk)
-            assert tracer is not None
-            assert tracer.plain
-            span: Span = tracer.start("n", None, SpanKind.CLIENT, {"first": 1}, 1_000, (1, 2))
+        span = start(provider, light=light)
+        try:
+            action(span)
+        except Exception as error:  # noqa: BLE001 - also that must be the same
+            results.append(repr(error))
         else:
-            assert isinstance(provider.id_generator, DerivedIdGenerator)
-            provider.id_generator.lay_out(1, 2)
-            span = sdk.start_span(
-                "n", kind=SpanKind.CLIENT, attributes={"first": 1}, start_time=1_000
-            )
-        action(span)
-        recording = span.is_recording()
-        results.append((recording, made(span, exporter), len(logged.take()) > 0))
+            recording = span.is_recording()
+            results.append(repr((recording, made(span, exporter), logged.take())))
     assert results[0] == results[1]
 
 
-def test_a_span_ends_now_if_no_time_is_given() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracer = LightTracer.of(provider.get_tracer("dsh_otel"))
-    assert tracer is not None
-    tracer.start("n", None, SpanKind.INTERNAL, {}, 1_000, None).end()
-    (ended,) = exporter.get_finished_spans()
-    assert (ended.end_time or 0) > 1_000
+WRITES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "new ones": {"app.a": "b", "app.c": 2, "app.d": 1.5, "app.e": True, "app.f": ("x", "y")},
+    "one again": {"first": 2, "app.a": "b"},
+    "too many": many(130),
+    "just enough": many(127),
+    "one too many": many(128),
+    "no name": {"": 1, "app.a": 1},
+    "a name of another type": {7: 1},  # type: ignore[dict-item]
+}
 
 
-def plain(provider: TracerProvider, *processors: SpanProcessor) -> bool:
-    for processor in processors:
-        provider.add_span_processor(processor)
-    tracer = LightTracer.of(provider.get_tracer("dsh_otel"))
-    return tracer is not None and tracer.plain
+@pytest.mark.parametrize("values", WRITES.values(), ids=WRITES)
+def test_writing_sets_attributes_as_the_sdk_does(values: dict[str, Any], logged: Logged) -> None:
+    results = []
+    for light in (False, True):
+        exporter = InMemorySpanExporter()
+        provider = TracerProvider(id_generator=DerivedIdGenerator(), shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        span = start(provider, light=light)
+        write(span, values)
+        results.append((everything_of(span, exporter), logged.take()))
+    assert results[0] == results[1]
+
+
+def everything_of(span: Span, exporter: InMemorySpanExporter) -> str:
+    return repr(made(span, exporter))
+
+
+def test_what_is_written_to_an_ended_span_is_left_out(logged: Logged) -> None:
+    provider = TracerProvider(id_generator=DerivedIdGenerator(), shutdown_on_exit=False)
+    span: Any = start(provider, light=True)
+    span.end(2_000)
+    write(span, {"late": 1})
+    assert dict(span.attributes) == {"first": 1}
+    assert logged.take() == ["Setting attribute on ended span."]
+
+
+def plain(provider: TracerProvider) -> bool:
+    return LightTracer(provider.get_tracer("dsh_otel")).plain
 
 
 def provider(**options: Any) -> TracerProvider:
     return TracerProvider(shutdown_on_exit=False, **options)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SimpleSpanProcessor(InMemorySpanExporter()),
-        lambda: BatchSpanProcessor(InMemorySpanExporter()),
-        lambda: ReplaySpanProcessor(InMemorySpanExporter()),
-        ErrorSpanProcessor,
-        InvariantSpanProcessor,
-        Listening,
-    ],
-    ids=["simple", "batch", "replay", "errors", "invariants", "listening"],
-)
-def test_a_processor_that_waits_for_the_end_leaves_a_provider_plain(
-    make: Callable[[], SpanProcessor],
-) -> None:
-    processor = make()
-    assert plain(provider(), processor)
-    processor.shutdown()
-
-
-def patched() -> SpanProcessor:
-    processor = Listening()
-    processor.on_start = lambda span, parent_context=None: None  # type: ignore[method-assign]
-    return processor
-
-
-@pytest.mark.parametrize(
-    "make", [Watching, Ending, patched, Mock], ids=["start", "ending", "patched", "mock"]
-)
-def test_a_processor_that_watches_spans_start_leaves_them_to_the_sdk(
-    make: Callable[[], SpanProcessor],
-) -> None:
-    assert not plain(provider(), make())
+def test_a_default_provider_is_plain_whatever_its_processors() -> None:
+    made = provider()
+    made.add_span_processor(Watching())
+    assert plain(made)
+    assert plain(provider(active_span_processor=ConcurrentMultiSpanProcessor(1)))
 
 
 @pytest.mark.parametrize(
@@ -269,15 +306,12 @@ def test_a_processor_that_watches_spans_start_leaves_them_to_the_sdk(
     [
         {"sampler": TraceIdRatioBased(0.5)},
         {"sampler": ParentBased(ALWAYS_ON)},
-        {"span_limits": SpanLimits(max_events=3)},
-        {"span_limits": SpanLimits(max_span_attributes=500)},
         {"span_limits": SpanLimits(max_span_attribute_length=10)},
         {"span_limits": SpanLimits(max_attribute_length=10)},
-        {"active_span_processor": ConcurrentMultiSpanProcessor(1)},
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_settings_of_ones_own_leave_spans_to_the_sdk(options: dict[str, Any]) -> None:
+def test_settings_that_change_spans_leave_them_to_the_sdk(options: dict[str, Any]) -> None:
     assert not plain(provider(**options))
 
 
@@ -299,40 +333,109 @@ def test_settings_of_the_environment_leave_spans_to_the_sdk(
 
 def test_the_default_settings_by_their_names_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_on")
-    monkeypatch.setenv("OTEL_SPAN_EVENT_COUNT_LIMIT", "128")
     assert plain(provider())
 
 
-@pytest.mark.parametrize("name", ["_span_limits", "_tracer_metrics", "_is_enabled"])
-def test_an_sdk_that_does_not_say_leaves_spans_to_itself(
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_limits_of_ones_own_hold(limit: int, logged: Logged) -> None:
+    limits = SpanLimits(max_span_attributes=limit, max_events=limit, max_links=limit)
+    results = []
+    for light in (False, True):
+        exporter = InMemorySpanExporter()
+        made_ = provider(id_generator=DerivedIdGenerator(), span_limits=limits)
+        made_.add_span_processor(SimpleSpanProcessor(exporter))
+        span = start(made_, light=light)
+        write(span, many(2))
+        for n in range(5):
+            span.add_event(f"e{n}", {}, 1_500)
+        results.append((everything_of(span, exporter), len(logged.take())))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["_span_limits", "_tracer_metrics", "_instrumentation_scope", "_is_enabled"]
+)
+def test_an_sdk_that_has_changed_makes_all_spans(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = provider()
-    tracer = made.get_tracer("dsh_otel")
-    where: Any = type(tracer) if name == "_is_enabled" else tracer
-    monkeypatch.delattr(where, name)
-    light = LightTracer.of(tracer)
-    assert light is not None
+    tracer = provider().get_tracer("dsh_otel")
+    monkeypatch.delattr(type(tracer) if name == "_is_enabled" else tracer, name)
+    assert not LightTracer(tracer).plain
+
+
+@pytest.mark.parametrize("name", ["start_span", "sampler"])
+def test_what_is_changed_later_counts_from_then_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer: Any = provider().get_tracer("dsh_otel")
+    light = LightTracer(tracer)
+    assert light.plain
+    # As instrumentation that patches the SDK does.
+    monkeypatch.setattr(tracer, name, Mock() if name == "start_span" else ALWAYS_OFF)
     assert not light.plain
 
 
+def test_a_fork_changes_the_resource_of_the_spans_that_start_then() -> None:
+    made_ = provider(id_generator=DerivedIdGenerator())
+    tracer: Any = made_.get_tracer("dsh_otel", "1", "http://localhost/schema", {"team": "x"})
+    before: Any = start(made_, light=True)
+    tracer._set_resource(Resource({"app.child": True}))
+    after: Any = start(made_, light=True)
+    assert "app.child" not in before.resource.attributes
+    assert after.resource.attributes["app.child"] is True
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [SpanContext(0, 0, is_remote=False), SpanContext(1, 2, is_remote=False)],
+    ids=["invalid", "unsampled"],
+)
+def test_a_parent_out_of_the_ordinary_leaves_the_span_to_the_sdk(parent: SpanContext) -> None:
+    light = LightTracer(provider().get_tracer("dsh_otel"))
+    assert light.plain
+    assert light.start("n", Context(), parent, SpanKind.CLIENT, {}, 1, None) is None
+
+
+@pytest.mark.parametrize("random", [True, False])
+def test_random_trace_ids_are_marked_as_such(random: bool) -> None:
+    made_ = provider() if random else provider(id_generator=DerivedIdGenerator())
+    exporter = InMemorySpanExporter()
+    made_.add_span_processor(SimpleSpanProcessor(exporter))
+    Tracing(V4, provider=made_).run(Script().opened().closed().events)
+    assert {span.context.trace_flags.random_trace_id for span in exporter.get_finished_spans()} == {
+        random
+    }
+
+
 def test_a_provider_of_another_kind_makes_its_own_spans() -> None:
-    assert LightTracer.of(NoOpTracerProvider().get_tracer("dsh_otel")) is None
+    assert not LightTracer(NoOpTracerProvider().get_tracer("dsh_otel")).plain
 
 
-def test_a_processor_added_in_the_middle_sees_the_spans_that_start_from_then_on() -> None:
-    tracing, watching = Tracing(V4), Watching()
-    script = Script()
-    script.opened()
-    tracing.run(script.events, close=False)
-    tracing.provider.add_span_processor(watching)
-    before = len(script.events)
-    script.call()
-    script.result()
-    script.closed()
-    spans = tracing.run(script.events[before:])
-    assert [span.get_span_context() for span in watching.started] == [
-        span.context for span in spans if span.name.startswith("execute_tool")
-    ]
-    (turn,) = [span for span in spans if span.name.startswith("invoke_agent")]
-    assert all(span.context.trace_id == turn.context.trace_id for span in spans)
+class Rough(IdGenerator):
+    """Gives ids, and says nothing of them."""
+
+    is_trace_id_random = None  # type: ignore[assignment]
+
+    def generate_span_id(self) -> int:
+        return 6
+
+    def generate_trace_id(self) -> int:
+        return 5
+
+
+def test_an_id_generator_that_fails_does_not_reach_the_host(logged: Logged) -> None:
+    tracing = Tracing(V4, provider=provider(id_generator=Rough()), strict=False)
+    assert tracing.run(Script().opened().closed().events) == []
+    assert set(tracing.tracer.guard.errors) == {"starting a span"}
+    assert len(logged.take()) == 1
+
+
+def test_a_generator_that_derives_from_ours_keeps_the_last_word() -> None:
+    class Own(DerivedIdGenerator):
+        def generate_span_id(self) -> int:
+            return super().generate_span_id() | 1
+
+    spans = Tracing(V4, provider=provider(id_generator=Own())).run(
+        Script().opened().closed().events
+    )
+    assert all(span.context is not None and span.context.span_id & 1 for span in spans)
