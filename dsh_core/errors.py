@@ -14,6 +14,7 @@ __all__ = [
     "LlmError",
     "ToolArgsError",
     "error_code",
+    "error_data",
     "is_harness_error",
     "to_error",
 ]
@@ -137,6 +138,22 @@ def to_error(value: object) -> Exception:
     if isinstance(value, Exception):
         return value
     return HarnessError(_text(value), _UNKNOWN, cause=value)
+
+
+def error_data(exc: BaseException) -> dict[str, str]:
+    """Describe an exception as a log does.
+
+    Args:
+        exc: Any exception.
+
+    Returns:
+        Its ``message``, and its ``code`` if it has one, see `error_code`.
+    """
+    data = {"message": _text(exc)}
+    code = error_code(exc)
+    if code is not None:
+        data["code"] = code
+    return data
 
 
 def error_code(exc: BaseException) -> str | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dsh_core.contract.findings import Finding
+    from dsh_core.contract.live import LiveFact
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.timeline import Timeline
     from dsh_core.events import Contract, SessionHeader
@@ -208,6 +209,28 @@ class Checker:
         order.expected, order.last_time = expected, last_time
         self._run.last_seq, self._run.last_line = events[-1].seq, lines[-1]
         self.events += len(events)
+        return self._collect()
+
+    def observe_live(self, fact: LiveFact) -> list[Finding]:
+        """Take in a fact that no log holds.
+
+        Args:
+            fact: The fact.
+
+        Returns:
+            What became known with it.
+        """
+        self._run.cause = None
+        for rules in tuple(self._sets):
+            handler = rules.live().get(type(fact))
+            if handler is None:
+                continue
+            try:
+                handler(fact)
+            except Exception as error:
+                if self._strict:
+                    raise
+                self._disable(rules, error, self._run.last_seq)
         return self._collect()
 
     def observe_fault(self, fault: Fault) -> list[Finding]:

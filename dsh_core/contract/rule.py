@@ -11,10 +11,13 @@ from dsh_core.events import Contract
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dsh_core.contract.live import LiveFact
     from dsh_core.contract.run import Run
 
     # Called with the event, of the type it is registered for, and its line.
     Handler = Callable[[Any, int], None]
+    # Called with the fact, of the type it is registered for.
+    LiveHandler = Callable[[Any], None]
 
 ALL: Final = (Contract.SEED, Contract.V0, Contract.V4)
 LATER: Final = (Contract.V0, Contract.V4)
@@ -32,8 +35,8 @@ class Rule:
         advice: What to do about it.
         contracts: The contracts that contain the rule.
         severity: How bad a finding of it is.
-        source: What the rule needs of its source: ``any``, ``log`` (durable and complete) or
-            ``end`` (the log's end must have been declared).
+        source: What the rule needs of its source: ``any``, ``log`` (durable and complete),
+            ``end`` (the log's end must have been declared) or ``live`` (facts that no log holds).
     """
 
     id: str
@@ -72,6 +75,10 @@ class RuleSet:
 
         Events inside their step cost next to nothing this way.
         """
+        return {}
+
+    def live(self) -> Mapping[type[LiveFact], LiveHandler]:
+        """Return what to call, by type of fact, with facts that no log holds."""
         return {}
 
     def finish(self, *, final: bool) -> None:

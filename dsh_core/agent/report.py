@@ -1,0 +1,20 @@
+"""Telling that something about an agent went wrong."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from dsh_core.agent.agent import Agent
+    from dsh_core.context import Context
+
+_logger: Final = logging.getLogger("dsh_core")
+
+
+def report(ctx: Context, agent: Agent, error: Exception) -> None:
+    """Emit ``agent/error`` with an agent and an error; what its listeners raise is logged."""
+    try:
+        ctx.emit("agent/error", agent, error)
+    except Exception as another:  # noqa: BLE001 - there is nobody left to tell
+        _logger.error("a listener of 'agent/error' failed: %r", another)  # noqa: TRY400 - short

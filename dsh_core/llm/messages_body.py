@@ -1,0 +1,202 @@
+"""The body of a request to the Messages API."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from dsh_core.errors import LlmError
+from dsh_core.llm.text import valid
+
+if TYPE_CHECKING:
+    from dsh_core.llm.options import GenerateOptions
+
+Part: TypeAlias = dict[str, Any]
+"""A content block or message as the API has it."""
+
+RAW_ARGUMENTS: Final = "arguments"
+"""Property that holds the text of a call's arguments when it is no JSON object."""
+
+NO_RESULT: Final = "no result was recorded"
+"""Result of a call that has none: the API refuses conversations with unanswered calls."""
+
+_DATA_URL: Final = re.compile(r"data:(image/[a-z0-9.+-]{1,40});base64,(.*)", re.DOTALL)
+_DEEPEST: Final = 8
+
+
+def request_body(options: GenerateOptions, max_tokens: int) -> bytes:
+    """Return the JSON text of a request.
+
+    Adjacent messages of one role are merged, results of tools before all else, and calls without a
+    result get one: the API wants turns to alternate and every call to be answered at once. Blocks
+    it refuses are left out: blank text, and reasoning without the signature it came with.
+
+    Args:
+        options: The request.
+        max_tokens: How long the answer may be if `options` do not say.
+
+    Raises:
+        LlmError: The API cannot express a block (``UNSUPPORTED_CONTENT``), or the request is
+            malformed (``INVALID_REQUEST``).
+    """
+    try:
+        text = json.dumps(
+            _body(options, max_tokens), allow_nan=False, ensure_ascii=False, separators=(",", ":")
+        )
+        # Half a character, once in a conversation, would have every later request refused.
+        return valid(text).encode()
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise LlmError(
+            f"the request is malformed: {type(error).__name__}: {error}", "INVALID_REQUEST"
+        ) from error
+
+
+def _body(options: GenerateOptions, max_tokens: int) -> Part:
+    system, messages = _conversation(options)
+    body: Part = {
+        "model": options.model,
+        "max_tokens": max_tokens if options.max_tokens is None else options.max_tokens,
+        "stream": True,
+        "messages": messages,
+    }
+    if system:
+        body["system"] = system
+    if options.tools:
+        body["tools"] = [
+            {
+                "name": tool["name"],
+                "description": tool.get("description", ""),
+                "input_schema": tool["parameters"],
+            }
+            for tool in options.tools
+        ]
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    if options.stop:
+        body["stop_sequences"] = list(options.stop)
+    return body
+
+
+def _conversation(options: GenerateOptions) -> tuple[str, list[Part]]:
+    """Return the system text and the messages."""
+    system = [options.system] if options.system else []
+    messages: list[Part] = []
+    for message in options.messages:
+        role, content = message["role"], message["content"]
+        if role in {"system", "developer"}:
+            system += [part["text"] for part in _parts(content)]
+        elif role == "tool":
+            # Generation 4 has the result's fields on the message.
+            result = {"type": "tool-result", **message}
+            _append(messages, "user", [_result(result | {"isError": message.get("isError")})])
+        elif role in {"user", "assistant"}:
+            _append(messages, role, _parts(content))
+        else:
+            raise LlmError(f"a message has the role {role!r:.80}", "INVALID_REQUEST")
+    if options.prefill:
+        _append(messages, "assistant", [{"type": "text", "text": options.prefill}])
+    return "\n\n".join(system), _answered(messages)
+
+
+def _append(messages: list[Part], role: str, parts: list[Part]) -> None:
+    if not parts:
+        return
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += parts
+    else:
+        messages.append({"role": role, "content": list(parts)})
+
+
+def _answered(messages: list[Part]) -> list[Part]:
+    """Put results first in their messages, and give one to calls without."""
+    done: list[Part] = []
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "user":
+            message["content"].sort(key=lambda part: part["type"] != "tool_result")
+            present = {part.get("tool_use_id") for part in message["content"]}
+            missing = [call for call in open_calls if call not in present]
+            message["content"][:0] = map(_no_result, missing)
+            open_calls = []
+        else:
+            open_calls = [part["id"] for part in message["content"] if part["type"] == "tool_use"]
+        done.append(message)
+    if open_calls:
+        done.append({"role": "user", "content": [_no_result(call) for call in open_calls]})
+    return done
+
+
+def _no_result(call: str) -> Part:
+    return {"type": "tool_result", "tool_use_id": call, "content": NO_RESULT, "is_error": True}
+
+
+def _parts(content: object, depth: int = 0) -> list[Part]:
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, Sequence) or depth > _DEEPEST:
+        raise LlmError("the content of a message is no list of blocks", "INVALID_REQUEST")
+    return [part for block in content for part in _part(block, depth)]
+
+
+def _part(block: Mapping[str, Any], depth: int) -> list[Part]:
+    """Return the part of a block, nothing for what the API refuses or does not need."""
+    kind = block["type"]
+    if kind == "text":
+        return [{"type": "text", "text": block["text"]}] if block["text"].strip() else []
+    if kind == "reasoning":
+        return _thinking(block)
+    if kind == "tool-call":
+        arguments = _input(block["arguments"])
+        return [{"type": "tool_use", "id": block["id"], "name": block["name"], "input": arguments}]
+    if kind == "tool-result":
+        return [_result(block, depth)]
+    if kind == "image" and isinstance(block.get("url"), str):
+        return [_image(block["url"])]
+    raise LlmError(f"the API cannot take a block of type {kind!r:.80}", "UNSUPPORTED_CONTENT")
+
+
+def _thinking(block: Mapping[str, Any]) -> list[Part]:
+    if block.get("redactedData"):
+        return [{"type": "redacted_thinking", "data": block["redactedData"]}]
+    if block.get("signature"):
+        return [{"type": "thinking", "thinking": block["text"], "signature": block["signature"]}]
+    return []
+
+
+def _input(arguments: str) -> Part:
+    """Return a call's arguments as the object that the API insists on."""
+    if not arguments.strip():
+        return {}
+    try:
+        # NaN and its like are no JSON; `json.loads` would let them through.
+        found = json.loads(arguments, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {RAW_ARGUMENTS: arguments}
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _result(block: Mapping[str, Any], depth: int = 0) -> Part:
+    part: Part = {"type": "tool_result", "tool_use_id": block["toolCallId"]}
+    content = _parts(block["content"], depth + 1)
+    if content:
+        part["content"] = content
+    if block.get("isError"):
+        part["is_error"] = True
+    return part
+
+
+def _image(url: str) -> Part:
+    found = _DATA_URL.fullmatch(url)
+    if found:
+        source = {"type": "base64", "media_type": found[1], "data": found[2]}
+    elif url.startswith(("https://", "http://")):
+        source = {"type": "url", "url": url}
+    else:
+        raise LlmError("an image has neither a web address nor data", "UNSUPPORTED_CONTENT")
+    return {"type": "image", "source": source}

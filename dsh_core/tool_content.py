@@ -1,0 +1,64 @@
+"""What a tool returns, as content blocks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+__all__ = ["BLOCK_TYPES", "content_of", "text_block"]
+
+BLOCK_TYPES: Final = frozenset({"text", "reasoning", "tool-call", "tool-result", "image", "file"})
+"""Types of content blocks; those of plugins begin with ``plugin:``."""
+
+_WITH_TEXT: Final = frozenset({"text", "reasoning"})
+
+
+def content_of(value: object) -> list[dict[str, Any]]:
+    """Return what a tool returned as content.
+
+    Args:
+        value: Text becomes a block, blocks stay as they are, None becomes nothing. Other values,
+            dataclasses and pydantic models among them, are written as compact JSON.
+
+    Raises:
+        ValueError: The value cannot be written as JSON.
+        TypeError: The same.
+        RecursionError: The same.
+    """
+    if value is None:
+        return []
+    if isinstance(value, str):
+        # The text itself, also of an enum.
+        return [text_block(str.__str__(value))]
+    if isinstance(value, list) and all(map(_is_block, value)):
+        if not all(map(_is_plain, value)):
+            # A log could not hold it, and would say so much later.
+            json.dumps(value, allow_nan=False)
+        return list(value)
+    return [text_block(to_json(value, inf_nan_mode="null").decode())]
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Return a text block; what is no Unicode, in names of files for example, is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return {"type": "text", "text": text}
+
+
+def _is_block(item: object) -> bool:
+    if not isinstance(item, dict):
+        return False
+    kind = item.get("type")
+    if not isinstance(kind, str):
+        return False
+    if kind in _WITH_TEXT:
+        return isinstance(item.get("text"), str)
+    return kind in BLOCK_TYPES or kind.startswith("plugin:")
+
+
+def _is_plain(block: dict[str, Any]) -> bool:
+    return all(isinstance(part, str) for part in block.values())
