@@ -119,8 +119,8 @@ class FrozenList(list[Any]):
         return list, (thawed(self),)
 
 
-def _refusing(name: str) -> Callable[..., NoReturn]:
-    def refuse(self: Any, *_args: object, **_named: object) -> NoReturn:  # noqa: ANN401 - either kind
+def _refusing(name: str) -> Callable[..., None]:
+    def refuse(self: Any, *_args: object, **_named: object) -> None:  # noqa: ANN401 - either kind
         self._history.refuse(name)
 
     refuse.__name__ = name
