@@ -82,11 +82,12 @@ def export(
     choose_rules(rules or (), exclude or ())
     path = output or DEFAULT_FILE
     written = path if to is Destination.FILE and str(path) != "-" else None
-    logs = choose_logs(paths or (), written)
     if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
         raise typer.BadParameter("--json needs standard output: choose another destination")
+    found = choose_logs(paths or (), written)
     work = exporting.Export(
-        logs=logs,
+        logs=found.logs,
+        missing=found.missing,
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
         rules=tuple(rules or ()),
         exclude=tuple(exclude or ()),

@@ -25,7 +25,7 @@ from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.replay import ReplaySpanProcessor, replay_provider, trace_session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from dsh_core.contract.findings import Finding, Severity
@@ -47,6 +47,7 @@ class Result:
     Attributes:
         target: Where the spans went.
         sessions: Logs exported.
+        missing: Places without a log, with the reason.
         unreadable: Logs that could not be read, with the reason, by path.
         skipped: Logs that were not tried any more since the receiver did not answer.
         events: Events read.
@@ -60,6 +61,7 @@ class Result:
 
     target: str
     sessions: int = 0
+    missing: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     skipped: int = 0
     events: int = 0
@@ -73,13 +75,14 @@ class Result:
     @property
     def complete(self) -> bool:
         """Whether everything there is has arrived."""
-        missing = self.unreadable or self.skipped or self.lost or self.refused
-        return not missing and self.sent > 0
+        unseen = self.missing or self.unreadable or self.skipped
+        return not (unseen or self.lost or self.refused) and self.sent > 0
 
     @property
     def verdict(self) -> ExitCode:
         """How the command ends if something is missing."""
-        return ExitCode.FAILED if self.sent > self.refused else ExitCode.CANNOT_TELL
+        arrived = self.sessions and self.sent > self.refused and not self.missing
+        return ExitCode.FAILED if arrived else ExitCode.CANNOT_TELL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,7 @@ class Export:
 
     Attributes:
         logs: What to export.
+        missing: Places without a log, with the reason.
         contract: The contract to hold the logs to; None for that of each log's generation.
         rules: Patterns of the rules to apply.
         exclude: Patterns of those to leave out.
@@ -97,6 +101,7 @@ class Export:
     """
 
     logs: Sequence[LogFile]
+    missing: Mapping[str, str] = field(default_factory=dict)
     contract: Contract | None
     rules: Sequence[str]
     exclude: Sequence[str]
@@ -110,7 +115,7 @@ class Export:
         Args:
             sink: Where to.
         """
-        result = Result(sink.target)
+        result = Result(sink.target, missing=dict(self.missing))
 
         def count(finding: Finding, _span: SessionSpan) -> None:
             result.findings[finding.severity] += 1
@@ -160,8 +165,8 @@ class Export:
 
 
 def _add(result: Result, path: str, done: Replay) -> None:
-    if not done.events and done.faults:
-        result.unreadable[path] = "no event can be read"
+    if done.reason:
+        result.unreadable[path] = done.reason
         return
     result.sessions += 1
     result.events += done.events
@@ -213,11 +218,7 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
         console: Whether the spans themselves were printed.
     """
     if json:
-        # Names of files need not be text.
-        result.target = clean_text(result.target, MAX_PATH)
-        result.unreadable = {clean_text(p, MAX_PATH): r for p, r in result.unreadable.items()}
-        document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
-        typer.echo(msgspec.json.encode(document).decode())
+        typer.echo(msgspec.json.encode(_as_data(result)).decode())
     for path, reason in result.unreadable.items():
         say(f"{path}: {reason}")
     if result.lost or result.refused:
@@ -235,6 +236,16 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
             f"{'shown' if console else f'went to {result.target}'}; "
             f"{severities(result.findings)}"
         )
+
+
+def _as_data(result: Result) -> dict[str, Any]:
+    """Return what is published of a result. Names of files need not be text."""
+    unreadable = result.missing | result.unreadable
+    document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
+    del document["missing"]
+    document["target"] = clean_text(result.target, MAX_PATH)
+    document["unreadable"] = {clean_text(p, MAX_PATH): why for p, why in unreadable.items()}
+    return document
 
 
 def _why_unsampled() -> str:
