@@ -51,9 +51,9 @@ class Result:
         unreadable: Logs that could not be read, with the reason, by path.
         skipped: Logs that were not tried any more since the receiver did not answer.
         events: Events read.
-        sent: Spans that the receiver took.
-        lost: Spans that it did not take.
-        refused: Those of the taken requests' spans that it refused.
+        sent: Spans that arrived.
+        lost: Spans of requests that the receiver did not take.
+        refused: Spans that it refused out of requests that it took.
         unsampled: Spans that sampling left out.
         findings: Findings by severity.
         problem: Why spans were lost or refused.
@@ -81,7 +81,7 @@ class Result:
     @property
     def verdict(self) -> ExitCode:
         """How the command ends if something is missing."""
-        arrived = self.sessions and self.sent > self.refused and not self.missing
+        arrived = self.sessions and self.sent and not self.missing
         return ExitCode.FAILED if arrived else ExitCode.CANNOT_TELL
 
 
@@ -152,8 +152,9 @@ class Export:
         finally:
             provider.shutdown()
             report = sink.report()
-            result.sent, result.lost = writer.counts.sent, writer.counts.lost
-            result.refused = report.refused
+            # What a receiver says of itself may be more than it was given.
+            result.refused = min(report.refused, writer.counts.sent)
+            result.sent, result.lost = writer.counts.sent - result.refused, writer.counts.lost
             result.problem = report.problem or writer.counts.last_error
         if writer.counts.pipe_closed or report.pipe_closed:
             raise BrokenPipeError

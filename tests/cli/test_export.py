@@ -7,11 +7,16 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from dsh_otel.cli import demo
 from dsh_otel.cli.exits import ExitCode
+from dsh_otel.export import otlp
+from dsh_otel.export.sink import SinkReport
 from tests.cli.helpers import ADVICE, CLEAN, END, OVERLAP, START, environment, run, write
 
 if TYPE_CHECKING:
@@ -93,6 +98,33 @@ def test_where_nobody_listens_the_loss_is_told(closed_port: str, tmp_path: Path)
     assert result.exit_code == ExitCode.CANNOT_TELL
     assert "1 span lost" in result.stderr
     assert json.loads(result.stdout)["lost"] == 1
+
+
+class Refusing:
+    """A destination that takes every request, and refuses some of the spans in it."""
+
+    target = "http://receiver"
+
+    def __init__(self, refused: int) -> None:
+        self.exporter = InMemorySpanExporter()
+        self._refused = refused
+
+    def report(self) -> SinkReport:
+        return SinkReport(refused=self._refused, problem="the receiver says: too old")
+
+
+@pytest.mark.parametrize(("says", "sent", "refused"), [(2, 97, 2), (99, 0, 99), (500, 0, 99)])
+def test_spans_that_the_receiver_refuses_are_not_among_those_that_went(
+    says: int, sent: int, refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "OtlpSink", lambda: Refusing(says))
+    with as_file(files("dsh_otel") / demo.SAMPLES) as home:
+        result = run("export", home, "--to", "otlp", "--json")
+    assert result.exit_code == (ExitCode.FAILED if sent else ExitCode.CANNOT_TELL)
+    told = json.loads(result.stdout)
+    assert (told["sent"], told["lost"], told["refused"]) == (sent, 0, refused)
+    assert f"7 sessions: {sent} spans went to http://receiver" in result.stderr
+    assert f"{refused} refused by http://receiver: the receiver says: too old" in result.stderr
 
 
 def test_an_unreadable_log_is_told_and_the_others_are_exported(tmp_path: Path) -> None:
