@@ -91,7 +91,9 @@ def test_a_log_behind_a_stray_bracket_is_read() -> None:
     assert read(b"[\n" + LOG.splitlines(keepends=True)[0]) == 1
 
 
-@pytest.mark.parametrize("data", [b"[\n", b"{\n", b"[", b"{", b"[\n\n", b"[" * 9999 + b"\n["])
+@pytest.mark.parametrize(
+    "data", [b"[\n", b"{\n", b"[", b"{", b"[\n\n", b"[" * 9999 + b"\n[", b"[\n" * 3000, b"{\n{a}\n"]
+)
 def test_a_bracket_alone_tells_nothing(data: bytes) -> None:
     assert read(data) == 0
 
