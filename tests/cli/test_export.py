@@ -224,6 +224,48 @@ def test_the_doctor_may_only_look() -> None:
     assert "nothing stands in the way" in result.stdout
 
 
+@pytest.mark.parametrize("option", ["--send", "--no-send"])
+@pytest.mark.parametrize(
+    ("sampler", "argument"),
+    [("always_off", ""), ("parentbased_always_off", ""), ("traceidratio", "0")],
+)
+def test_the_doctor_says_that_no_span_is_sampled_whether_it_sends_or_not(
+    sampler: str, argument: str, option: str, closed_port: str
+) -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": closed_port,
+        "OTEL_TRACES_SAMPLER": sampler,
+        "OTEL_TRACES_SAMPLER_ARG": argument or None,
+    }
+    result = run("doctor", option, env=env)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert f"problem: the sampler {sampler} drops every span" in result.stdout
+    assert "stands in the way" not in result.stdout
+    assert "one span sent" not in result.stdout
+
+
+def test_the_doctor_does_not_mind_a_sampler_that_drops_most_spans(closed_port: str) -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": closed_port,
+        "OTEL_TRACES_SAMPLER": "traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "1e-15",
+    }
+    assert run("doctor", "--no-send", env=env).exit_code == ExitCode.OK
+    result = run("doctor", env=env)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "problem: the sampler traceidratio left the span out; try again" in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--send", "--no-send"])
+def test_the_doctor_says_that_the_extra_is_missing_whether_it_sends_or_not(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    result = run("doctor", option)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "needs an extra: pip install '.[otlp]' in the project's folder" in result.stdout
+
+
 def test_the_demo_shows_codes_and_a_violation_and_writes_a_file(tmp_path: Path) -> None:
     path = tmp_path / "demo.json"
     result = run("demo", "--output", path)
