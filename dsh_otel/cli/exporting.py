@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dsh_otel.spans import SessionSpan
 
 
+NAMED = 3
+"""Most sessions with several logs, and most of their logs, that are named."""
+
 MAX_PATH = 4096
 """Longest path in the summary, in characters."""
 
@@ -56,6 +59,7 @@ class Result:
         refused: Spans that it refused out of requests that it took.
         unsampled: Spans that sampling left out.
         findings: Findings by severity.
+        logs: The logs of each session that was exported, by its id.
         problem: Why spans were lost or refused.
     """
 
@@ -70,6 +74,7 @@ class Result:
     refused: int = 0
     unsampled: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
+    logs: dict[str, list[str]] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -170,6 +175,7 @@ def _add(result: Result, path: str, done: Replay) -> None:
         result.unreadable[path] = done.reason
         return
     result.sessions += 1
+    result.logs.setdefault(done.session_id, []).append(path)
     result.events += done.events
     result.unsampled += done.unsampled
     for place, count in done.errors.items():
@@ -232,6 +238,7 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
     if result.skipped:
         say(f"{counted(result.skipped, 'log')} not tried any more: the receiver does not answer")
     if not quiet:
+        _tell_copies([paths for paths in result.logs.values() if len(paths) > 1])
         say(
             f"{counted(result.sessions, 'session')}: {counted(result.sent, 'span')} "
             f"{'shown' if console else f'went to {result.target}'}; "
@@ -239,11 +246,24 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
         )
 
 
+def _tell_copies(copies: Sequence[Sequence[str]]) -> None:
+    """Name logs of one session: the ids of spans follow from the session's."""
+    for paths in copies[:NAMED]:
+        more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+        named = " and ".join(paths) if len(paths) == 2 else ", ".join(paths[:NAMED])  # noqa: PLR2004 - a pair
+        say(
+            f"{named}{more} are logs of one session: their spans have the same ids, "
+            "and a back end keeps one of each"
+        )
+    if len(copies) > NAMED:
+        say(f"{counted(len(copies) - NAMED, 'more session')} with several logs")
+
+
 def _as_data(result: Result) -> dict[str, Any]:
     """Return what is published of a result. Names of files need not be text."""
     unreadable = result.missing | result.unreadable
     document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
-    del document["missing"]
+    del document["missing"], document["logs"]
     document["target"] = clean_text(result.target, MAX_PATH)
     document["unreadable"] = {clean_text(p, MAX_PATH): why for p, why in unreadable.items()}
     return document

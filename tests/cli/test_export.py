@@ -11,6 +11,7 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dsh_otel.cli import demo
@@ -98,6 +99,52 @@ def test_where_nobody_listens_the_loss_is_told(closed_port: str, tmp_path: Path)
     assert result.exit_code == ExitCode.CANNOT_TELL
     assert "1 span lost" in result.stderr
     assert json.loads(result.stdout)["lost"] == 1
+
+
+@pytest.mark.parametrize(("options", "told"), [((), True), (("--quiet",), False)])
+def test_the_console_says_that_it_never_shows_content(
+    options: tuple[str, ...], told: bool, tmp_path: Path
+) -> None:
+    log = write(tmp_path / "s.jsonl", *ADVICE)
+    result = run("export", log, "--content", *options)
+    assert result.exit_code == ExitCode.OK
+    assert ("the console tree never shows content" in result.stderr) is told
+    assert result.stdout == run("export", log).stdout
+    elsewhere = run("export", log, "--content", "--to", "file", "-o", tmp_path / "a.json")
+    assert "never shows content" not in elsewhere.stderr
+
+
+def test_logs_of_one_session_are_named_in_one_notice(tmp_path: Path) -> None:
+    first = write(tmp_path / "a" / "s.jsonl", *CLEAN)
+    second = tmp_path / "b" / "s.jsonl.zstd"
+    second.parent.mkdir()
+    second.write_bytes(zstandard.compress(first.read_bytes()))
+    other = write(tmp_path / "other.jsonl", *CLEAN)
+    for to in (("--to", "console"), ("--to", "file", "-o", tmp_path / "out.json")):
+        result = run("export", first, other, second, *to)
+        assert result.exit_code == ExitCode.OK
+        assert result.stderr.count("the same ids") == 1
+        assert f"dsh-otel: {first} and {second} are logs of one session: " in result.stderr
+        assert "the same ids" not in run("export", first, other, *to).stderr
+        assert "the same ids" not in run("export", "-q", first, second, *to).stderr
+
+
+def test_of_many_logs_of_one_session_three_are_named_and_so_are_three_such_sessions(
+    tmp_path: Path,
+) -> None:
+    for folder in range(5):
+        for session in range(5):
+            write(tmp_path / str(folder) / f"s{session}.jsonl", *CLEAN)
+    told = run("export", tmp_path).stderr
+    names = ", ".join(f"{tmp_path}/{folder}/s0.jsonl" for folder in range(3))
+    assert f"dsh-otel: {names} and 2 more are logs of one session: " in told
+    assert told.count("are logs of one session") == 3
+    assert "dsh-otel: 2 more sessions with several logs\n" in told
+
+
+def test_spans_on_standard_output_are_said_to_be_there(tmp_path: Path) -> None:
+    result = run("export", write(tmp_path / "s.jsonl", *CLEAN), "--to", "file", "-o", "-")
+    assert "1 span went to standard output" in result.stderr
 
 
 class Refusing:
