@@ -14,6 +14,7 @@ import typer
 from opentelemetry.sdk.trace.sampling import Decision
 
 from dsh_core.logs.find import NoLogError, default_home, find_logs
+from dsh_otel.cli.formats.words import counted
 from dsh_otel.cli.plain import printable
 from dsh_otel.export.otlp import (
     OtlpSink,
@@ -199,7 +200,7 @@ def show(report: Report) -> None:
     rows = [
         ("python", report.python),
         *((name, found or "not installed") for name, found in report.packages.items()),
-        ("DSH home", f"{report.home} ({report.logs:,} logs)"),
+        ("DSH home", f"{report.home} ({counted(report.logs, 'log')})"),
         ("endpoint", report.endpoint),
         ("protocol", report.protocol or "not supported"),
         ("headers", ", ".join(report.headers) or "none"),

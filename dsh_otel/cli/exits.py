@@ -85,6 +85,10 @@ def mapped_errors() -> Iterator[None]:
     except OSError as error:
         say(describe(error))
         raise typer.Exit(ExitCode.CANNOT_TELL) from error
+    except typer.BadParameter as error:
+        # The parser's own words, of no use to whoever mistyped a value.
+        error.message = error.message.removeprefix("Value error, ")
+        raise
     except ValueError as error:
         # OpenTelemetry's SDK names the variable whose value it refuses.
         if not str(error).startswith("OTEL_"):

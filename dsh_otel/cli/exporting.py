@@ -179,7 +179,7 @@ def _add(result: Result, path: str, done: Replay) -> None:
     result.events += done.events
     result.unsampled += done.unsampled
     for place, count in done.errors.items():
-        say(f"{path}: {place} failed {count} times and was left out. Please report it.")
+        say(f"{path}: {place} failed {counted(count, 'time')} and was left out. Please report it.")
 
 
 def make_sink(to: Destination, path: Path) -> Sink:

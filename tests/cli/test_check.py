@@ -191,6 +191,11 @@ class TestUsage:
         assert (outcome.exit_code, outcome.stdout) == (2, "")
         assert reason in outcome.stderr
 
+    @pytest.mark.parametrize("option", ["--fail-on", "--format", "--contract"])
+    def test_a_mistyped_choice_is_told_in_plain_words(self, option: str) -> None:
+        outcome = run("check", option, "x", "-")
+        assert f"Error: Invalid value for '{option}': 'x' is not one of '" in outcome.stderr
+
     def test_folder_without_logs(self, tmp_path: Path) -> None:
         """A folder without logs is not a clean one."""
         outcome = run("check", tmp_path)

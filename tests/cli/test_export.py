@@ -265,6 +265,12 @@ def test_the_doctor_names_what_is_wrong(closed_port: str) -> None:
     assert "no answer" in run("doctor", env=env).stdout
 
 
+def test_the_doctor_counts_one_log_as_one(tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", *CLEAN)
+    result = run("doctor", "--no-send", env={"DSH_HOME": str(tmp_path)})
+    assert f"{tmp_path} (1 log)\n" in result.stdout
+
+
 def test_the_doctor_may_only_look() -> None:
     result = run("doctor", "--no-send", env={"OTEL_SDK_DISABLED": "false"})
     assert result.exit_code == ExitCode.OK
