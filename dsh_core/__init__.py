@@ -6,7 +6,7 @@ from dsh_core.contract.findings import Finding, Severity
 from dsh_core.decode import from_mapping
 from dsh_core.errors import HarnessError, InvariantError, LlmError, ToolArgsError
 from dsh_core.events import Contract, SessionEvent, SessionHeader
-from dsh_core.logs.reader import SessionLog
+from dsh_core.logs.reader import SessionLog, UnsupportedFormatError
 
 __all__ = [
     "Checker",
@@ -21,6 +21,7 @@ __all__ = [
     "SessionReport",
     "Severity",
     "ToolArgsError",
+    "UnsupportedFormatError",
     "check_session",
     "from_mapping",
 ]

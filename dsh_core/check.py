@@ -27,7 +27,7 @@ class SessionReport(msgspec.Struct, kw_only=True):
         contract: The contract it was held to.
         events: Number of events read.
         findings: What was found, in the order of the log.
-        error: Why nothing can be said of the log; empty if it could be read.
+        reason: Why nothing can be said of the log; empty if it could be read.
         disabled: Owners of rules that failed and were switched off.
     """
 
@@ -37,12 +37,35 @@ class SessionReport(msgspec.Struct, kw_only=True):
     contract: str = ""
     events: int = 0
     findings: list[Finding] = []
-    error: str = ""
+    reason: str = ""
     disabled: list[str] = []
+
+    @property
+    def error(self) -> str:
+        """The reason with the log's path; empty if the log could be read."""
+        return f"{self.path}: {self.reason}" if self.reason else ""
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.findings)
+
+
+def why_nothing(events: int, faults: int, *, header: bool) -> str:
+    """Say why nothing can be said of a log that was read to its end.
+
+    Args:
+        events: Number of events read.
+        faults: Number of damaged places met.
+        header: Whether it has a header row.
+
+    Returns:
+        The reason in one clause; empty if there are events.
+    """
+    if events:
+        return ""
+    if faults:
+        return "no event can be read"
+    return "the log holds no events yet" if header else "the log is empty"
 
 
 def check_session(
@@ -65,7 +88,8 @@ def check_session(
 
     Returns:
         The report. A log that cannot be opened or is of an unknown format is reported by its
-        `error`; an empty one too, and one of nothing but damage, since nothing can be said of it.
+        `error`; an empty one too, also one of nothing but its header, and one of nothing but
+        damage, since nothing can be said of it.
     """
     file = path if isinstance(path, LogFile) else LogFile(path)
     report = SessionReport(path=file.path, findings=[], disabled=[])
@@ -93,15 +117,12 @@ def check_session(
                     report.findings += checker.observe_fault(item)
             report.findings += checker.finish(final=final)
     except UnsupportedFormatError as error:
-        report.error = str(error)
+        report.reason = str(error)
     except OSError as error:
-        report.error = error.strerror or str(error)
+        report.reason = error.strerror or str(error)
     else:
         report.events = checker.events
         report.disabled = checker.disabled
-        if not report.events and faults:
-            report.error = "no event can be read"
-        elif not report.events and not log.header_row and not report.findings:
-            report.error = "the log is empty"
+        report.reason = why_nothing(report.events, faults, header=log.header_row is not None)
     report.findings.sort(key=lambda finding: finding.place)
     return report

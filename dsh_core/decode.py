@@ -188,6 +188,9 @@ def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
             value = int(value)
         if isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER:
             return value
+        if isinstance(value, int) and value > MAX_SAFE_INTEGER:
+            problems.append(f"{name} must be a non-negative integer, not one beyond 2^53 - 1")
+            return UNREADABLE
     problems.append(_problem(name, "a non-negative integer", value))
     return UNREADABLE
 

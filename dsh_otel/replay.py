@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.version import __version__ as sdk_version
 from opentelemetry.trace import get_tracer_provider
 
+from dsh_core.check import why_nothing
 from dsh_core.logs.find import LogFile
 from dsh_core.logs.reader import Batch, SessionLog
 from dsh_otel.drivers import added_to
@@ -203,6 +204,7 @@ class Replay:
         format: The log's generation.
         events: Number of events read.
         faults: Number of damaged places met.
+        reason: Why nothing can be said of the log, as in `SessionReport`; empty if it has events.
         outcomes: Number of events by what became of them, see `SessionTracer.counts`.
         unclosed: Spans that the log never closed, by kind.
         unsampled: Spans that sampling left out.
@@ -213,6 +215,7 @@ class Replay:
     format: str = ""
     events: int = 0
     faults: int = 0
+    reason: str = ""
     outcomes: dict[str, int] = field(default_factory=dict)
     unclosed: dict[str, int] = field(default_factory=dict)
     unsampled: int = 0
@@ -262,7 +265,8 @@ def trace_session(
 
     Raises:
         OSError: The log cannot be opened.
-        UnsupportedFormatError: The log is of a generation newer than this release.
+        UnsupportedFormatError: The log is of a generation newer than this release, or the file is
+            no session log at all.
     """
     provider = tracer_provider or get_tracer_provider()
     if processors is None:
@@ -293,6 +297,7 @@ def trace_session(
                 else:
                     tracer.observe_fault(item)
                     done.faults += 1
+    done.reason = why_nothing(done.events, done.faults, header=log.header_row is not None)
     done.outcomes = dict(tracer.counts)
     done.unclosed = dict(tracer.unclosed)
     done.unsampled = tracer.unsampled

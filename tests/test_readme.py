@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from dsh_otel.cli import demo, export
+from dsh_otel.export.sink import INSTALL_EXTRA
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SAMPLES = ROOT / "dsh_otel/samples/home/sessions/--home-dev-ws--"
@@ -26,12 +29,38 @@ def run(*arguments: str, cwd: Path) -> str:
     ).stdout
 
 
+TRACING, PRIVACY = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
 def test_the_python_example_runs_and_writes_nothing_twice() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    text = run("-c", code, cwd=SAMPLES / "denied-1")
+    text = run("-c", TRACING, cwd=SAMPLES / "denied-1")
     assert text.count("advice tool.error-uncoded failed result without a code") == 2
     assert text.count('"dsh.violation",') == 2
     assert text.count('"dsh.tool.error",') == 3
+
+
+def test_the_python_example_sets_the_service_that_the_readme_names() -> None:
+    text = run("-c", TRACING, cwd=SAMPLES / "denied-1")
+    assert '"service.name": "dsh"' in text
+    assert '"service.name": "unknown_service' not in text
+    assert "look for service `dsh`" in README
+
+
+def test_the_example_of_privacy_lets_out_what_it_says() -> None:
+    assert "gen_ai.tool.call.arguments" not in run("-c", TRACING, cwd=SAMPLES / "denied-1")
+    text = run("-c", TRACING + PRIVACY, cwd=SAMPLES / "denied-1")
+    assert text.count('"gen_ai.tool.call.arguments": ') == 3
+    assert "gen_ai.tool.call.result" not in text
+    assert "/home/dev" not in text
+
+
+@pytest.mark.parametrize(
+    "name", ["dsh-otel-demo.otlp.json", "dsh-traces.otlp.json", "pip install '.[otlp]'"]
+)
+def test_it_names_what_the_commands_use_by_default(name: str) -> None:
+    said = (str(demo.DEFAULT_FILE), str(export.DEFAULT_FILE), INSTALL_EXTRA)
+    assert name in README
+    assert any(text.startswith(name) for text in said)
 
 
 @pytest.mark.parametrize(

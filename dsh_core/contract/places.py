@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.run import CallKey
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from dsh_core.contract.findings import Finding
     from dsh_core.contract.run import Run
     from dsh_core.contract.timeline import Timeline
     from dsh_core.events import SessionEvent
+
+
+MAX_NAMED: Final = 4
+"""Most calls that a message names."""
+
+
+def calls_named(ids: Sequence[str]) -> str:
+    """Name calls by their ids."""
+    shown = ", ".join(repr(id_) for id_ in ids[:MAX_NAMED])
+    return f"call{'s' * (len(ids) > 1)} {shown}{' …' if len(ids) > MAX_NAMED else ''}"
 
 
 def open_place(timeline: Timeline) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 STDIN: Final = "-"
 _GENERATION: Final = re.compile(r"session(?:\.v(\d+))?\.jsonl(?:\.zstd?)?")
@@ -22,7 +22,21 @@ _GLOB: Final = re.compile(r"[*?\[]")
 
 
 class NoLogError(ValueError):
-    """A path leads to no session log."""
+    """A path leads to no session log.
+
+    Args:
+        place: The path, as the user named it.
+        reason: Why there is no log.
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Return both on one line."""
+        return f"{self.place}: {self.reason}" if self.place else self.reason
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,56 +100,75 @@ def find_logs(places: Iterable[str]) -> list[LogFile]:
     Raises:
         NoLogError: A place does not exist, cannot be looked into or holds no log.
     """
+    logs, wrong = search_logs(places)
+    if wrong:
+        raise wrong[0]
+    return logs
+
+
+def search_logs(places: Iterable[str]) -> tuple[list[LogFile], list[NoLogError]]:
+    """Look for logs as `find_logs` does, and go on where a place is wrong.
+
+    Args:
+        places: As for `find_logs`.
+
+    Returns:
+        The logs, and what is wrong with places.
+    """
     found: dict[str, LogFile] = {}
+    wrong: list[NoLogError] = []
     for place in places:
+        known, empty = len(wrong), True
+
+        def refuse(error: OSError, place: str = place) -> None:
+            wrong.append(NoLogError(str(error.filename or place), error.strerror or str(error)))
+
         try:
-            logs = list(_find(place))
+            for log in _find(place, refuse):
+                found.setdefault(log.identity, log)
+                empty = False
+        except NoLogError as error:
+            wrong.append(error)
         except OSError as error:
-            message = f"{error.filename or place}: {error.strerror or error}"
-            raise NoLogError(message) from error
-        if not logs:
-            message = f"{place}: no session log there (looked for *.jsonl and *.jsonl.zstd)"
-            raise NoLogError(message)
-        for log in logs:
-            found.setdefault(log.identity, log)
-    return list(found.values())
+            refuse(error)
+        if empty and len(wrong) == known:
+            reason = "no session log there (looked for *.jsonl and *.jsonl.zstd)"
+            wrong.append(NoLogError(place, reason))
+    return list(found.values()), wrong
 
 
-def _find(place: str) -> Iterator[LogFile]:
+def _find(place: str, refuse: Callable[[OSError], None]) -> Iterator[LogFile]:
     if place == STDIN:
         yield LogFile(STDIN)
         return
     if not place:
-        raise NoLogError("an empty path names no log")
+        raise NoLogError("", "an empty path names no log")
     try:
         path = Path(place).expanduser()
     except RuntimeError as error:
-        message = f"{place}: {error}"
-        raise NoLogError(message) from error
+        raise NoLogError(place, str(error)) from error
     if path.is_dir():
-        yield from _in_folder(path)
+        yield from _in_folder(path, refuse)
     elif path.exists():
         yield LogFile(str(path))
     elif _GLOB.search(place):
         hits = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - takes absolute globs
         if not hits:
-            message = f"{place}: the pattern matches nothing"
-            raise NoLogError(message)
+            raise NoLogError(place, "the pattern matches nothing")
         for hit in hits:
             hit_path = Path(hit)
             if hit_path.is_dir():
-                yield from _in_folder(hit_path)
+                yield from _in_folder(hit_path, refuse)
             else:
                 yield LogFile(hit, named=False)
     else:
-        message = f"{place}: no such file or folder"
-        raise NoLogError(message)
+        raise NoLogError(place, "no such file or folder")
 
 
-def _in_folder(folder: Path) -> Iterator[LogFile]:
+def _in_folder(folder: Path, refuse: Callable[[OSError], None]) -> Iterator[LogFile]:
     visited: set[tuple[int, int]] = set()
     # A folder that cannot be read must not look like one without logs.
-    for root, folders, files in os.walk(folder, onerror=_refuse, followlinks=True):
+    for root, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
         status = Path(root).stat()
         if (status.st_dev, status.st_ino) in visited:
             folders.clear()
@@ -149,10 +182,6 @@ def _in_folder(folder: Path) -> Iterator[LogFile]:
         for name in sorted(files):
             if _LOG.fullmatch(name) and name not in generations:
                 yield LogFile(str(Path(root, name)), named=False)
-
-
-def _refuse(error: OSError) -> None:
-    raise error
 
 
 def _age(name: str) -> tuple[int, str]:

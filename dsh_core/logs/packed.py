@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from dsh_core.decode import PackedRow, ReasoningChunks, ToolCallChunks
 from dsh_core.events import AssistantChunk
-from dsh_core.faults import Fault
+from dsh_core.faults import Fault, counted
 from dsh_core.payloads import ChunkData
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def check(row: PackedRow, line: int) -> Fault | None:
     count, gaps = members(row), len(row.dt or row.data.dt)
     if count and gaps == count - 1:
         return None
-    message = f"packed row with {count} members and {gaps} time steps"
+    message = f"packed row with {counted(count, 'member')} and {counted(gaps, 'time step')}"
     return Fault("line.row-malformed", message, line, row.seq0, lost=not count)
 
 

@@ -25,7 +25,7 @@ from dsh_core.decode import (
     strict_decoder,
 )
 from dsh_core.events import SessionEvent, SessionHeader
-from dsh_core.faults import Fault
+from dsh_core.faults import Fault, counted
 from dsh_core.logs import packed
 from dsh_core.logs.find import STDIN
 from dsh_core.logs.foreign import foreign
@@ -285,7 +285,7 @@ class SessionLog:
             if found.unreadable and not found.values and not self._held:
                 # What was cut was never committed, and nobody can tell what it was.
                 if not piece.cut:
-                    message = f"the last line is cut after {piece.size} bytes"
+                    message = f"the last line is cut after {counted(piece.size, 'byte')}"
                     yield Fault("line.torn-tail", message, piece.line, lost=True)
                 return
         yield from self._read_line(piece.data, piece.line)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from dsh_core.faults import Fault
+from dsh_core.faults import Fault, counted
 
 BOM: Final = b"\xef\xbb\xbf"
 SPACE: Final = b" \t\r\n"
@@ -71,7 +71,7 @@ def salvage(data: bytes, line: int) -> Salvage:
     if b"\0" in data:
         nuls = data.count(b"\0")
         data = data.replace(b"\0", b"")
-        message = f"{nuls} NUL bytes (an append was interrupted)"
+        message = f"{counted(nuls, 'NUL byte')} (an append was interrupted)"
         found.faults.append(Fault("line.nul", message, line, lost=not data.strip(SPACE)))
     if not data.strip(SPACE):
         return found
@@ -252,7 +252,7 @@ def from_head(data: bytes, line: int, size: int) -> Salvage:
     """
     found = Salvage()
     text = data.decode("utf-8", "replace")
-    message = f"{size} bytes long, only its head was read"
+    message = f"{counted(size, 'byte')} long, only its head was read"
     found.faults.append(_from_head(text, line, found, "line.too-long", message))
     return found
 

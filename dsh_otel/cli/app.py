@@ -92,10 +92,10 @@ def dsh_otel(
 
 app.command(epilog=EPILOG)(check)
 app.command(epilog=EXPORT_EPILOG)(export)
-app.command()(rules)
-app.command()(codes)
+app.command(epilog=exit_code_lines("no rule is called so, or wrong usage"))(rules)
+app.command(epilog=exit_code_lines("no family is called so, or wrong usage"))(codes)
 app.command(epilog=DOCTOR_EPILOG)(doctor)
-app.command()(demo)
+app.command(epilog=exit_code_lines("the file cannot be written, or wrong usage"))(demo)
 
 
 def main() -> NoReturn:

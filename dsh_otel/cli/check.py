@@ -82,9 +82,12 @@ def check(
     chosen = OutputFormat.JSON if json else output_format or OutputFormat.TEXT
     quiet = is_quiet(context, quiet=quiet)
     entries = checking.choose_rules(rules or (), exclude or ())
-    logs = checking.choose_logs(paths or (), output)
+    found = checking.choose_logs(paths or (), output)
     work = checking.Check(
-        logs=logs,
+        logs=found.logs,
+        missing=found.missing,
+        # Whoever reads text has just seen them on standard error.
+        list_missing=chosen is not OutputFormat.TEXT,
         rules=frozenset(entry.id for entry in entries),
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
         final=final,

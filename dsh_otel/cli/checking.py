@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core.check import SessionReport, check_session
 from dsh_core.contract.catalogue import CATALOGUE, Entry, UnknownRuleError
-from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, find_logs
+from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, search_logs
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
 from dsh_otel.cli.formats.words import counted, overview, severities
@@ -18,8 +19,7 @@ from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.cli.totals import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
     from typing import TextIO
 
     from rich.console import Console
@@ -47,8 +47,21 @@ def choose_rules(include: Sequence[str], exclude: Sequence[str]) -> list[Entry]:
     return [CATALOGUE.entries[id_] for id_ in sorted(chosen)]
 
 
-def choose_logs(places: Sequence[str], output: Path | None) -> list[LogFile]:
-    """Return the logs to check.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the places that a user named came to.
+
+    Attributes:
+        logs: The logs; at least one.
+        missing: Places without a log, with the reason.
+    """
+
+    logs: Sequence[LogFile]
+    missing: Mapping[str, str]
+
+
+def choose_logs(places: Sequence[str], output: Path | None) -> Chosen:
+    """Return the logs to read, and name the places without one on standard error.
 
     Args:
         places: What the user named; none means the DSH home.
@@ -57,14 +70,25 @@ def choose_logs(places: Sequence[str], output: Path | None) -> list[LogFile]:
     Raises:
         CannotTellError: There is no log, or one of them would be overwritten.
     """
-    try:
-        logs = find_logs(places or [str(default_home(os.environ))])
-    except NoLogError as error:
-        hint = "" if places else "; name a log or a folder, or set DSH_HOME"
-        raise CannotTellError(f"{error}{hint}") from error
+    logs, wrong = search_logs(places or [str(default_home(os.environ))])
     if output is not None and any(_is_same(log, output) for log in logs):
         raise CannotTellError(f"{output} is one of the logs to check; write elsewhere")
-    return logs
+    missing = {error.place: error for error in wrong}
+    said = [f"{error}{_hint(error)}" for error in missing.values()]
+    last = None if logs else said.pop()
+    for message in said:
+        say(message)
+    if last is not None:
+        raise CannotTellError(last)
+    return Chosen(logs, {place: error.reason for place, error in missing.items()})
+
+
+def _hint(error: NoLogError) -> str:
+    """Say how to go on where there is no DSH home."""
+    homes = {default_home(os.environ), default_home({}), Path("~/.dsh")}
+    if not error.place or Path(error.place) not in homes:
+        return ""
+    return "; name a log or a folder, or set DSH_HOME; `dsh-otel demo` shows sample sessions"
 
 
 def _is_same(log: LogFile, output: Path) -> bool:
@@ -81,6 +105,8 @@ class Check:
 
     Attributes:
         logs: What to check.
+        missing: Places without a log, with the reason.
+        list_missing: Whether the data names those places too.
         rules: Ids of the rules to apply.
         contract: The contract to hold the logs to; None for that of each log's generation.
         final: Whether the logs are over.
@@ -88,6 +114,8 @@ class Check:
     """
 
     logs: Sequence[LogFile]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    list_missing: bool = False
     rules: frozenset[str]
     contract: Contract | None
     final: bool
@@ -100,12 +128,17 @@ class Check:
             writer: What to write with.
             out: The stream it writes to.
         """
-        totals = Totals()
+        totals = Totals(missing=len(self.missing))
         with CheckProgress(self._console(), len(self.logs), shared=is_terminal(out)) as progress:
             writer.begin()
+            for place, reason in self.missing.items():
+                report = SessionReport(path=place, reason=reason)
+                totals.add(report)
+                if self.list_missing:
+                    writer.session(report)
             out.flush()
             for log in self.logs:
-                report = self._check(log, progress)
+                report = self._check(log, progress, totals)
                 totals.add(report)
                 with progress.hidden():
                     writer.session(report)
@@ -121,7 +154,7 @@ class Check:
             return None
         return console(sys.stderr, colour=wants_colour(sys.stderr))
 
-    def _check(self, log: LogFile, progress: CheckProgress) -> SessionReport:
+    def _check(self, log: LogFile, progress: CheckProgress, totals: Totals) -> SessionReport:
         try:
             return check_session(
                 log,
@@ -134,8 +167,9 @@ class Check:
             if debugging():
                 raise
             # One log that trips over an error of ours must not hide what the others hold.
+            totals.incomplete += 1
             reason = f"internal error: {type(error).__name__}: {error}"
-            return SessionReport(path=log.path, error=reason)
+            return SessionReport(path=log.path, reason=reason)
 
 
 def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
@@ -150,8 +184,6 @@ def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
         say(f"{overview(totals)}: {severities(totals.findings)}; written to {output}")
     elif totals.unreadable and written not in {OutputFormat.TEXT, OutputFormat.GITHUB}:
         say(f"{counted(totals.unreadable, 'log')} of {totals.sessions:,} cannot be read")
-    if not totals.events and not totals.unreadable:
-        say("the logs hold no events yet: nothing can be said of them")
 
 
 def _incomplete(report: SessionReport) -> str:

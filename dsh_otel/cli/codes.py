@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dsh_otel.cli.complete import complete_codes, complete_families
-from dsh_otel.cli.exits import CannotTellError
+from dsh_otel.cli.exits import CannotTellError, say
 from dsh_otel.cli.output import stdout
+from dsh_otel.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsh_core.codes import CodeInfo
 
+_LONGEST: Final = 100
+"""How much of a code is compared with the known ones, in characters."""
+
+_CLOSE: Final = 0.85
+"""How alike two codes have to be, at least, for one to be a slip for the other."""
+
 
 def codes(
+    context: typer.Context,
     code: Annotated[
         str | None,
         typer.Argument(metavar="CODE", hidden=True, autocompletion=complete_codes),
@@ -55,6 +63,23 @@ def codes(
         _print_one(found[0])
     else:
         _print_list(found)
+    if code is not None and not found[0].known and not is_quiet(context, quiet=False):
+        _suggest(code)
+
+
+def _suggest(code: str) -> None:
+    """Propose known codes that are spelled much like one that is not."""
+    from dsh_core.codes import CODES
+
+    known = {_folded(each): each for each in CODES}
+    close = difflib.get_close_matches(_folded(code[:_LONGEST]), known, cutoff=_CLOSE)
+    if close:
+        proposed = " or ".join(known[each] for each in close)
+        say(f"{code!r} is not in the table; did you mean {proposed}?")
+
+
+def _folded(code: str) -> str:
+    return code.upper().replace("-", "_")
 
 
 def _check_family(name: str) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import typer
+from opentelemetry.sdk.trace.sampling import Decision
 
 from dsh_core.logs.find import NoLogError, default_home, find_logs
+from dsh_otel.cli.formats.words import counted
 from dsh_otel.cli.plain import printable
 from dsh_otel.export.otlp import (
     OtlpSink,
@@ -40,6 +42,9 @@ PACKAGES: Final = (
     "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry-exporter-otlp-json-file",
 )
+_FIRST_SAMPLED: Final = 1 << 64
+"""A trace id that every sampler by ratio takes, if it takes any."""
+
 OK_STATUS: Final = range(200, 300)
 
 
@@ -105,18 +110,28 @@ def examine(*, send: bool) -> Report:
     report.sdk_disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if report.sdk_disabled:
         report.problems.append("OTEL_SDK_DISABLED=true: no span is made at all; unset it")
+    elif _drops_all():
+        problem = f"the sampler {report.sampler} drops every span: set OTEL_TRACES_SAMPLER"
+        report.problems.append(problem)
+    may_send = send and not report.problems
     try:
         report.protocol = check_protocol(environ)
         check_endpoint(environ)
     except SettingError as error:
         report.problems.append(str(error))
         return report
-    if send and not report.sdk_disabled:
-        _try(report)
+    _try(report, send=may_send)
     return report
 
 
-def _try(report: Report) -> None:
+def _drops_all() -> bool:
+    """Whether the sampler of the environment leaves every span out."""
+    sampler = replay_provider().sampler
+    result = sampler.should_sample(None, _FIRST_SAMPLED, Span.DOCTOR)
+    return result.decision is not Decision.RECORD_AND_SAMPLE
+
+
+def _try(report: Report, *, send: bool) -> None:
     # The exporter logs each try; here the answer itself is shown.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     logging.getLogger("opentelemetry").propagate = False
@@ -125,6 +140,8 @@ def _try(report: Report) -> None:
         sink = OtlpSink()
     except MissingExtraError as error:
         report.problems.append(str(error))
+        return
+    if not send:
         return
     writer = ReplaySpanProcessor(sink.exporter)
     provider = replay_provider(writer)
@@ -135,7 +152,7 @@ def _try(report: Report) -> None:
     report.sent = span.is_recording() or span.get_span_context().trace_flags.sampled
     report.status, report.answer = sink.status, sink.answer
     if not report.sent:
-        report.problems.append(f"the sampler {report.sampler} drops every span; none was sent")
+        report.problems.append(f"the sampler {report.sampler} left the span out; try again")
     elif sink.status is None:
         report.problems.append(
             f"no answer from {sink.target}: is a receiver listening there? "
@@ -183,7 +200,7 @@ def show(report: Report) -> None:
     rows = [
         ("python", report.python),
         *((name, found or "not installed") for name, found in report.packages.items()),
-        ("DSH home", f"{report.home} ({report.logs:,} logs)"),
+        ("DSH home", f"{report.home} ({counted(report.logs, 'log')})"),
         ("endpoint", report.endpoint),
         ("protocol", report.protocol or "not supported"),
         ("headers", ", ".join(report.headers) or "none"),

@@ -9,7 +9,7 @@ import typer
 from dsh_otel.cli.exits import ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
 
-EPILOG = exit_code_lines()
+EPILOG = exit_code_lines("telemetry would not arrive, or wrong usage")
 
 
 def doctor(

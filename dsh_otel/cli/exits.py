@@ -36,8 +36,8 @@ class ExitCode(IntEnum):
         return code
 
     OK = 0, "all is well"
-    FAILED = 1, "check: a finding that counts (--fail-on); export: something did not arrive"
-    CANNOT_TELL = 2, "cannot tell: nothing to read, unreadable or empty input, wrong usage"
+    FAILED = 1, "a finding that counts (--fail-on), an unreadable log, or spans that did not arrive"
+    CANNOT_TELL = 2, "no log can be read, a PATH leads to none, wrong usage, or nothing arrived"
     INTERNAL = 70, "an error of dsh-otel itself"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
     PIPE_CLOSED = 141, "whoever read the output stopped before its end, as head does"
@@ -47,9 +47,17 @@ class CannotTellError(Exception):
     """A command cannot do what it was asked for; the message says why."""
 
 
-def exit_code_lines() -> str:
-    """Return the exit codes as the help shows them; the mark keeps it from joining the lines."""
-    lines = (f"{code.value:>5}  {code.meaning}" for code in ExitCode)
+def exit_code_lines(cannot_tell: str = "") -> str:
+    """Return the exit codes as the help shows them; the mark keeps it from joining the lines.
+
+    Args:
+        cannot_tell: What 2 stands for with a command that reads no logs, and never ends with 1.
+    """
+    meanings = {code: code.meaning for code in ExitCode}
+    if cannot_tell:
+        del meanings[ExitCode.FAILED]
+        meanings[ExitCode.CANNOT_TELL] = cannot_tell
+    lines = (f"{code.value:>5}  {meaning}" for code, meaning in meanings.items())
     return "\b\nExit codes:\n" + "\n".join(lines)
 
 
@@ -77,6 +85,10 @@ def mapped_errors() -> Iterator[None]:
     except OSError as error:
         say(describe(error))
         raise typer.Exit(ExitCode.CANNOT_TELL) from error
+    except typer.BadParameter as error:
+        # The parser's own words, of no use to whoever mistyped a value.
+        error.message = error.message.removeprefix("Value error, ")
+        raise
     except ValueError as error:
         # OpenTelemetry's SDK names the variable whose value it refuses.
         if not str(error).startswith("OTEL_"):

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from dsh_otel.cli.choices import ContractChoice, Destination
-from dsh_otel.cli.exits import ExitCode, exit_code_lines
+from dsh_otel.cli.exits import ExitCode, exit_code_lines, say
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import ChosenContract, Excluded, IsFinal, Rules
 
@@ -52,7 +52,9 @@ def export(
     content: Annotated[
         bool,
         typer.Option(
-            "--content", help="Export prompts, answers, arguments and results too; off by default."
+            "--content",
+            help="Export prompts, answers, arguments and results too; off by default. The console "
+            "never shows them.",
         ),
     ] = False,
     contract: ChosenContract = ContractChoice.AUTO,
@@ -80,20 +82,24 @@ def export(
     if output is not None and to is not Destination.FILE:
         raise typer.BadParameter("--output goes with --to file")
     choose_rules(rules or (), exclude or ())
+    quiet = is_quiet(context, quiet=quiet)
     path = output or DEFAULT_FILE
     written = path if to is Destination.FILE and str(path) != "-" else None
-    logs = choose_logs(paths or (), written)
     if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
         raise typer.BadParameter("--json needs standard output: choose another destination")
+    found = choose_logs(paths or (), written)
     work = exporting.Export(
-        logs=logs,
+        logs=found.logs,
+        missing=found.missing,
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
         rules=tuple(rules or ()),
         exclude=tuple(exclude or ()),
         content=content,
         final=final,
-        quiet=is_quiet(context, quiet=quiet),
+        quiet=quiet,
     )
+    if content and to is Destination.CONSOLE and not quiet:
+        say("the console tree never shows content: --content goes with --to file or --to otlp")
     result = work.run(exporting.make_sink(to, path))
     exporting.tell(result, json=json, quiet=work.quiet, console=to is Destination.CONSOLE)
     raise typer.Exit(ExitCode.OK if result.complete else result.verdict)

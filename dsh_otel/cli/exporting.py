@@ -25,7 +25,7 @@ from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.replay import ReplaySpanProcessor, replay_provider, trace_session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from dsh_core.contract.findings import Finding, Severity
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from dsh_otel.replay import Replay
     from dsh_otel.spans import SessionSpan
 
+
+NAMED = 3
+"""Most sessions with several logs, and most of their logs, that are named."""
 
 MAX_PATH = 4096
 """Longest path in the summary, in characters."""
@@ -47,19 +50,22 @@ class Result:
     Attributes:
         target: Where the spans went.
         sessions: Logs exported.
+        missing: Places without a log, with the reason.
         unreadable: Logs that could not be read, with the reason, by path.
         skipped: Logs that were not tried any more since the receiver did not answer.
         events: Events read.
-        sent: Spans that the receiver took.
-        lost: Spans that it did not take.
-        refused: Those of the taken requests' spans that it refused.
+        sent: Spans that arrived.
+        lost: Spans of requests that the receiver did not take.
+        refused: Spans that it refused out of requests that it took.
         unsampled: Spans that sampling left out.
         findings: Findings by severity.
+        logs: The logs of each session that was exported, by its id.
         problem: Why spans were lost or refused.
     """
 
     target: str
     sessions: int = 0
+    missing: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     skipped: int = 0
     events: int = 0
@@ -68,18 +74,20 @@ class Result:
     refused: int = 0
     unsampled: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
+    logs: dict[str, list[str]] = field(default_factory=dict)
     problem: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether everything there is has arrived."""
-        missing = self.unreadable or self.skipped or self.lost or self.refused
-        return not missing and self.sent > 0
+        unseen = self.missing or self.unreadable or self.skipped
+        return not (unseen or self.lost or self.refused) and self.sent > 0
 
     @property
     def verdict(self) -> ExitCode:
         """How the command ends if something is missing."""
-        return ExitCode.FAILED if self.sent > self.refused else ExitCode.CANNOT_TELL
+        arrived = self.sessions and self.sent and not self.missing
+        return ExitCode.FAILED if arrived else ExitCode.CANNOT_TELL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +96,7 @@ class Export:
 
     Attributes:
         logs: What to export.
+        missing: Places without a log, with the reason.
         contract: The contract to hold the logs to; None for that of each log's generation.
         rules: Patterns of the rules to apply.
         exclude: Patterns of those to leave out.
@@ -97,6 +106,7 @@ class Export:
     """
 
     logs: Sequence[LogFile]
+    missing: Mapping[str, str] = field(default_factory=dict)
     contract: Contract | None
     rules: Sequence[str]
     exclude: Sequence[str]
@@ -110,7 +120,7 @@ class Export:
         Args:
             sink: Where to.
         """
-        result = Result(sink.target)
+        result = Result(sink.target, missing=dict(self.missing))
 
         def count(finding: Finding, _span: SessionSpan) -> None:
             result.findings[finding.severity] += 1
@@ -147,8 +157,9 @@ class Export:
         finally:
             provider.shutdown()
             report = sink.report()
-            result.sent, result.lost = writer.counts.sent, writer.counts.lost
-            result.refused = report.refused
+            # What a receiver says of itself may be more than it was given.
+            result.refused = min(report.refused, writer.counts.sent)
+            result.sent, result.lost = writer.counts.sent - result.refused, writer.counts.lost
             result.problem = report.problem or writer.counts.last_error
         if writer.counts.pipe_closed or report.pipe_closed:
             raise BrokenPipeError
@@ -160,14 +171,15 @@ class Export:
 
 
 def _add(result: Result, path: str, done: Replay) -> None:
-    if not done.events and done.faults:
-        result.unreadable[path] = "no event can be read"
+    if done.reason:
+        result.unreadable[path] = done.reason
         return
     result.sessions += 1
+    result.logs.setdefault(done.session_id, []).append(path)
     result.events += done.events
     result.unsampled += done.unsampled
     for place, count in done.errors.items():
-        say(f"{path}: {place} failed {count} times and was left out. Please report it.")
+        say(f"{path}: {place} failed {counted(count, 'time')} and was left out. Please report it.")
 
 
 def make_sink(to: Destination, path: Path) -> Sink:
@@ -213,11 +225,7 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
         console: Whether the spans themselves were printed.
     """
     if json:
-        # Names of files need not be text.
-        result.target = clean_text(result.target, MAX_PATH)
-        result.unreadable = {clean_text(p, MAX_PATH): r for p, r in result.unreadable.items()}
-        document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
-        typer.echo(msgspec.json.encode(document).decode())
+        typer.echo(msgspec.json.encode(_as_data(result)).decode())
     for path, reason in result.unreadable.items():
         say(f"{path}: {reason}")
     if result.lost or result.refused:
@@ -230,11 +238,35 @@ def tell(result: Result, *, json: bool, quiet: bool, console: bool) -> None:
     if result.skipped:
         say(f"{counted(result.skipped, 'log')} not tried any more: the receiver does not answer")
     if not quiet:
+        _tell_copies([paths for paths in result.logs.values() if len(paths) > 1])
         say(
             f"{counted(result.sessions, 'session')}: {counted(result.sent, 'span')} "
             f"{'shown' if console else f'went to {result.target}'}; "
             f"{severities(result.findings)}"
         )
+
+
+def _tell_copies(copies: Sequence[Sequence[str]]) -> None:
+    """Name logs of one session: the ids of spans follow from the session's."""
+    for paths in copies[:NAMED]:
+        more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+        named = " and ".join(paths) if len(paths) == 2 else ", ".join(paths[:NAMED])  # noqa: PLR2004 - a pair
+        say(
+            f"{named}{more} are logs of one session: their spans have the same ids, "
+            "and a back end keeps one of each"
+        )
+    if len(copies) > NAMED:
+        say(f"{counted(len(copies) - NAMED, 'more session')} with several logs")
+
+
+def _as_data(result: Result) -> dict[str, Any]:
+    """Return what is published of a result. Names of files need not be text."""
+    unreadable = result.missing | result.unreadable
+    document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
+    del document["missing"], document["logs"]
+    document["target"] = clean_text(result.target, MAX_PATH)
+    document["unreadable"] = {clean_text(p, MAX_PATH): why for p, why in unreadable.items()}
+    return document
 
 
 def _why_unsampled() -> str:

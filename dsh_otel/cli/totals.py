@@ -21,7 +21,8 @@ class Totals:
     Attributes:
         sessions: Number of logs checked.
         unreadable: Number of those nothing can be said of.
-        incomplete: Number of those for which some rules were switched off by an error in them.
+        incomplete: Number of those that an error of ours kept from being checked in full.
+        missing: Number of places without a log; `sessions` and `unreadable` count them too.
         events: Number of events read.
         findings: Number of findings by severity.
         rules: Number of findings by rule.
@@ -30,6 +31,7 @@ class Totals:
     sessions: int = 0
     unreadable: int = 0
     incomplete: int = 0
+    missing: int = 0
     events: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
     rules: Counter[tuple[Severity, str]] = field(default_factory=Counter)
@@ -37,7 +39,7 @@ class Totals:
     def add(self, report: SessionReport) -> None:
         """Take in one session."""
         self.sessions += 1
-        self.unreadable += bool(report.error)
+        self.unreadable += bool(report.reason)
         self.incomplete += bool(report.disabled)
         self.events += report.events
         for finding in report.findings:
@@ -45,12 +47,18 @@ class Totals:
             self.rules[finding.severity, finding.rule] += 1
 
     def verdict(self, fail_on: FailOn) -> ExitCode:
-        """Return the exit code: what was found counts first, then what could not be looked at."""
+        """Return the exit code.
+
+        Without a readable log there is no verdict, whatever damage was found on the way, nor where
+        a place was wrong. Then what was found counts, then what could not be looked at.
+        """
+        if self.missing or self.unreadable == self.sessions:
+            return ExitCode.CANNOT_TELL
         if any(fail_on.counts(severity) for severity in self.findings):
             return ExitCode.FAILED
-        if self.unreadable or self.incomplete or not self.events:
+        if self.incomplete:
             return ExitCode.CANNOT_TELL
-        return ExitCode.OK
+        return ExitCode.FAILED if self.unreadable else ExitCode.OK
 
     def as_data(self) -> dict[str, object]:
         """Return the numbers in the form in which they are published."""

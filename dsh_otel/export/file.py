@@ -67,8 +67,8 @@ class FileSink:
         except ImportError:
             what = "writing an OTLP file"
             raise MissingExtraError(what) from None
-        self.target = path
         self._own = path != STDOUT
+        self.target = path if self._own else "standard output"
         stream = Path(path).open("w", encoding="utf-8") if self._own else sys.stdout  # noqa: SIM115
         self._stream = _Watched(stream)
         self._exporter = FileSpanExporter(stream=self._stream)  # type: ignore[call-overload]

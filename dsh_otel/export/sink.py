@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+
+
+INSTALL_EXTRA: Final = "pip install '.[otlp]' in the project's folder"
+"""How to get what the destinations need."""
 
 
 class MissingExtraError(RuntimeError):
@@ -18,7 +22,7 @@ class MissingExtraError(RuntimeError):
         Args:
             what: The destination.
         """
-        super().__init__(f"{what} needs an extra: pip install 'dsh-otel[otlp]'")
+        super().__init__(f"{what} needs an extra: {INSTALL_EXTRA}")
 
 
 @dataclass(slots=True)

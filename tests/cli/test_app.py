@@ -70,6 +70,14 @@ class TestEntryPoints:
             stdout.index("  violation  ") < stdout.index("  damage  ") < stdout.index("  advice  ")
         )
 
+    @pytest.mark.parametrize("command", ["doctor", "rules", "codes", "demo"])
+    def test_the_help_of_other_commands_tells_the_exit_codes_that_they_have(
+        self, command: str
+    ) -> None:
+        stdout = run(command, "--help").stdout
+        told = re.findall(r"^ +(\d+)  \w", stdout.partition("Exit codes:\n")[2], re.MULTILINE)
+        assert told == ["0", "2", "70", "130", "141"]
+
     def test_unknown_command(self) -> None:
         """A mistyped command is wrong usage, and the right one is proposed."""
         result = run("chek")

@@ -102,11 +102,11 @@ class TestVerdict:
         assert reason in outcome.stdout
 
     def test_unreadable_among_others(self, tmp_path: Path) -> None:
-        """One unreadable log among clean ones is enough for 2, and the others are checked."""
+        """One unreadable log among clean ones is enough for 1, and the others are checked."""
         write(tmp_path / "a.jsonl")
         write(tmp_path / "b.jsonl", *CLEAN)
         outcome = run("check", tmp_path)
-        assert outcome.exit_code == 2
+        assert outcome.exit_code == 1
         assert outcome.stdout.endswith("\n2 sessions, 2 events, 1 unreadable: no findings\n")
 
     def test_finding_beats_unreadable(self, tmp_path: Path) -> None:
@@ -121,9 +121,7 @@ class TestVerdict:
         log.write_bytes(b'{"type":"session","version":4,"id":"s","createdAt":1,"cwd":"/"}\n')
         outcome = run("check", log, "--rules", "turn.*")
         assert outcome.exit_code == 2
-        assert outcome.stderr == (
-            "dsh-otel: the logs hold no events yet: nothing can be said of them\n"
-        )
+        assert outcome.stdout.startswith(f"{log}: error: the log holds no events yet\n")
 
     def test_unreadable_in_data(self, tmp_path: Path) -> None:
         """Whoever pipes data away is told on standard error that something could not be read."""
@@ -192,6 +190,11 @@ class TestUsage:
         outcome = run("check", *arguments, stdin=encode(*CLEAN))
         assert (outcome.exit_code, outcome.stdout) == (2, "")
         assert reason in outcome.stderr
+
+    @pytest.mark.parametrize("option", ["--fail-on", "--format", "--contract"])
+    def test_a_mistyped_choice_is_told_in_plain_words(self, option: str) -> None:
+        outcome = run("check", option, "x", "-")
+        assert f"Error: Invalid value for '{option}': 'x' is not one of '" in outcome.stderr
 
     def test_folder_without_logs(self, tmp_path: Path) -> None:
         """A folder without logs is not a clean one."""

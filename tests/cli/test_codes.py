@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -73,6 +74,26 @@ class TestOne:
         assert "  family     transient\n" in outcome.stdout
         (info,) = json.loads(run("codes", "acme-rate-limit", "--json").stdout)["codes"]
         assert (info["known"], info["where"], info["family"]) == (False, "rule", "transient")
+
+    @pytest.mark.parametrize(
+        ("code", "meant"),
+        [("eacces", "EACCES"), ("ENOENTT", "ENOENT"), ("rate-limit", "RATE_LIMIT")],
+    )
+    def test_a_code_that_is_nearly_a_known_one_gets_that_proposed(
+        self, code: str, meant: str
+    ) -> None:
+        for options in ([], ["--json"]):
+            outcome = run("codes", code, *options)
+            assert outcome.exit_code == 0
+            assert re.search(
+                rf"^dsh-otel: '{code}' is not in the table; did you mean .*\b{meant}\b",
+                outcome.stderr,
+            )
+        assert run("-q", "codes", code).stderr == ""
+
+    @pytest.mark.parametrize("code", ["EACCES", "acme-rate-limit", "NOTHING_LIKE_IT"])
+    def test_a_known_code_and_one_of_its_own_kind_get_nothing_proposed(self, code: str) -> None:
+        assert run("codes", code).stderr == ""
 
     @pytest.mark.parametrize("code", ["", "\x1b[31mE\n", "x" * 1000])
     def test_any_text(self, code: str) -> None:

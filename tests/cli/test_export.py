@@ -7,11 +7,17 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from dsh_otel.cli import demo
 from dsh_otel.cli.exits import ExitCode
+from dsh_otel.export import otlp
+from dsh_otel.export.sink import SinkReport
 from tests.cli.helpers import ADVICE, CLEAN, END, OVERLAP, START, environment, run, write
 
 if TYPE_CHECKING:
@@ -93,6 +99,79 @@ def test_where_nobody_listens_the_loss_is_told(closed_port: str, tmp_path: Path)
     assert result.exit_code == ExitCode.CANNOT_TELL
     assert "1 span lost" in result.stderr
     assert json.loads(result.stdout)["lost"] == 1
+
+
+@pytest.mark.parametrize(("options", "told"), [((), True), (("--quiet",), False)])
+def test_the_console_says_that_it_never_shows_content(
+    options: tuple[str, ...], told: bool, tmp_path: Path
+) -> None:
+    log = write(tmp_path / "s.jsonl", *ADVICE)
+    result = run("export", log, "--content", *options)
+    assert result.exit_code == ExitCode.OK
+    assert ("the console tree never shows content" in result.stderr) is told
+    assert result.stdout == run("export", log).stdout
+    elsewhere = run("export", log, "--content", "--to", "file", "-o", tmp_path / "a.json")
+    assert "never shows content" not in elsewhere.stderr
+
+
+def test_logs_of_one_session_are_named_in_one_notice(tmp_path: Path) -> None:
+    first = write(tmp_path / "a" / "s.jsonl", *CLEAN)
+    second = tmp_path / "b" / "s.jsonl.zstd"
+    second.parent.mkdir()
+    second.write_bytes(zstandard.compress(first.read_bytes()))
+    other = write(tmp_path / "other.jsonl", *CLEAN)
+    for to in (("--to", "console"), ("--to", "file", "-o", tmp_path / "out.json")):
+        result = run("export", first, other, second, *to)
+        assert result.exit_code == ExitCode.OK
+        assert result.stderr.count("the same ids") == 1
+        assert f"dsh-otel: {first} and {second} are logs of one session: " in result.stderr
+        assert "the same ids" not in run("export", first, other, *to).stderr
+        assert "the same ids" not in run("export", "-q", first, second, *to).stderr
+
+
+def test_of_many_logs_of_one_session_three_are_named_and_so_are_three_such_sessions(
+    tmp_path: Path,
+) -> None:
+    for folder in range(5):
+        for session in range(5):
+            write(tmp_path / str(folder) / f"s{session}.jsonl", *CLEAN)
+    told = run("export", tmp_path).stderr
+    names = ", ".join(f"{tmp_path}/{folder}/s0.jsonl" for folder in range(3))
+    assert f"dsh-otel: {names} and 2 more are logs of one session: " in told
+    assert told.count("are logs of one session") == 3
+    assert "dsh-otel: 2 more sessions with several logs\n" in told
+
+
+def test_spans_on_standard_output_are_said_to_be_there(tmp_path: Path) -> None:
+    result = run("export", write(tmp_path / "s.jsonl", *CLEAN), "--to", "file", "-o", "-")
+    assert "1 span went to standard output" in result.stderr
+
+
+class Refusing:
+    """A destination that takes every request, and refuses some of the spans in it."""
+
+    target = "http://receiver"
+
+    def __init__(self, refused: int) -> None:
+        self.exporter = InMemorySpanExporter()
+        self._refused = refused
+
+    def report(self) -> SinkReport:
+        return SinkReport(refused=self._refused, problem="the receiver says: too old")
+
+
+@pytest.mark.parametrize(("says", "sent", "refused"), [(2, 97, 2), (99, 0, 99), (500, 0, 99)])
+def test_spans_that_the_receiver_refuses_are_not_among_those_that_went(
+    says: int, sent: int, refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "OtlpSink", lambda: Refusing(says))
+    with as_file(files("dsh_otel") / demo.SAMPLES) as home:
+        result = run("export", home, "--to", "otlp", "--json")
+    assert result.exit_code == (ExitCode.FAILED if sent else ExitCode.CANNOT_TELL)
+    told = json.loads(result.stdout)
+    assert (told["sent"], told["lost"], told["refused"]) == (sent, 0, refused)
+    assert f"7 sessions: {sent} spans went to http://receiver" in result.stderr
+    assert f"{refused} refused by http://receiver: the receiver says: too old" in result.stderr
 
 
 def test_an_unreadable_log_is_told_and_the_others_are_exported(tmp_path: Path) -> None:
@@ -186,10 +265,58 @@ def test_the_doctor_names_what_is_wrong(closed_port: str) -> None:
     assert "no answer" in run("doctor", env=env).stdout
 
 
+def test_the_doctor_counts_one_log_as_one(tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", *CLEAN)
+    result = run("doctor", "--no-send", env={"DSH_HOME": str(tmp_path)})
+    assert f"{tmp_path} (1 log)\n" in result.stdout
+
+
 def test_the_doctor_may_only_look() -> None:
     result = run("doctor", "--no-send", env={"OTEL_SDK_DISABLED": "false"})
     assert result.exit_code == ExitCode.OK
     assert "nothing stands in the way" in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--send", "--no-send"])
+@pytest.mark.parametrize(
+    ("sampler", "argument"),
+    [("always_off", ""), ("parentbased_always_off", ""), ("traceidratio", "0")],
+)
+def test_the_doctor_says_that_no_span_is_sampled_whether_it_sends_or_not(
+    sampler: str, argument: str, option: str, closed_port: str
+) -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": closed_port,
+        "OTEL_TRACES_SAMPLER": sampler,
+        "OTEL_TRACES_SAMPLER_ARG": argument or None,
+    }
+    result = run("doctor", option, env=env)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert f"problem: the sampler {sampler} drops every span" in result.stdout
+    assert "stands in the way" not in result.stdout
+    assert "one span sent" not in result.stdout
+
+
+def test_the_doctor_does_not_mind_a_sampler_that_drops_most_spans(closed_port: str) -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": closed_port,
+        "OTEL_TRACES_SAMPLER": "traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "1e-15",
+    }
+    assert run("doctor", "--no-send", env=env).exit_code == ExitCode.OK
+    result = run("doctor", env=env)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "problem: the sampler traceidratio left the span out; try again" in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--send", "--no-send"])
+def test_the_doctor_says_that_the_extra_is_missing_whether_it_sends_or_not(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    result = run("doctor", option)
+    assert result.exit_code == ExitCode.CANNOT_TELL
+    assert "needs an extra: pip install '.[otlp]' in the project's folder" in result.stdout
 
 
 def test_the_demo_shows_codes_and_a_violation_and_writes_a_file(tmp_path: Path) -> None:

@@ -399,7 +399,7 @@ class TestJunit:
     def test_invalid_characters(self) -> None:
         """Characters that XML cannot hold, and those that mean something in it, do no harm."""
         text = "\x00\x1b<a href='\"'>&]]>\ud800\ufffe\n"
-        report = SessionReport(path=text, findings=[finding(message=text)], error=text)
+        report = SessionReport(path=text, findings=[finding(message=text)], reason=text)
         root = ET.fromstring(written(OutputFormat.JUNIT, report).encode())
         shown = "\\x00\\x1b<a href='\"'>&]]>\\ud800\\ufffe\\n"
         assert root[0].attrib["name"] == shown

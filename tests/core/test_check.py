@@ -105,34 +105,45 @@ class TestErrors:
 
     def test_a_missing_file(self, tmp_path: Path) -> None:
         """A log that is not there is an error of the report, not an exception."""
-        report = check_session(str(tmp_path / "gone.jsonl"))
-        assert (report.error, report.events) == ("No such file or directory", 0)
+        path = str(tmp_path / "gone.jsonl")
+        report = check_session(path)
+        assert (report.reason, report.events) == ("No such file or directory", 0)
+
+    def test_the_error_of_a_report_carries_the_path_and_the_reason_does_not(
+        self, tmp_path: Path
+    ) -> None:
+        path = str(tmp_path / "gone.jsonl")
+        report = check_session(path)
+        assert report.error == f"{path}: No such file or directory"
+        assert report.reason == "No such file or directory"
+        assert check_session(write(tmp_path, to_lines(GOOD))).error == ""
 
     def test_a_folder(self, tmp_path: Path) -> None:
         """So is something that is no file."""
-        assert check_session(str(tmp_path)).error == "Is a directory"
+        assert check_session(str(tmp_path)).reason == "Is a directory"
 
     def test_an_unknown_generation(self, tmp_path: Path) -> None:
         """A log of the future cannot be judged."""
         row: Event = {"type": "session", "version": 9, "id": "x"}
         report = check_session(write(tmp_path, to_lines(GOOD, row)))
-        assert report.error == "format version 9 is newer than this release knows (4)"
+        assert report.reason == "format version 9 is newer than this release knows (4)"
         assert report.findings == []
 
     @pytest.mark.parametrize("data", [b"", b"\n\n"])
     def test_an_empty_log(self, tmp_path: Path, data: bytes) -> None:
         """An empty log is not the same as a clean one."""
-        assert check_session(write(tmp_path, data)).error == "the log is empty"
+        assert check_session(write(tmp_path, data)).reason == "the log is empty"
 
     def test_a_log_of_nothing_but_its_header(self, tmp_path: Path) -> None:
-        """A session in which nothing happened yet is clean."""
+        """Nothing can be said yet of a session in which nothing happened."""
         report = check_session(write(tmp_path, to_lines([], header_row(Contract.V4))))
-        assert (report.error, report.findings, report.session_id) == ("", [], "s-1")
+        assert (report.findings, report.session_id) == ([], "s-1")
+        assert report.reason == "the log holds no events yet"
 
     def test_a_log_of_nothing_but_damage(self, tmp_path: Path) -> None:
         """Damage is something to say, but no verdict on a session."""
         report = check_session(write(tmp_path, bytes(300)))
-        assert (report.error, rules(report)) == ("no event can be read", ["line.nul"])
+        assert (report.reason, rules(report)) == ("no event can be read", ["line.nul"])
 
     @pytest.mark.parametrize("patterns", [[], ["turn.*"]])
     def test_a_header_and_damage(self, tmp_path: Path, patterns: list[str]) -> None:
@@ -140,17 +151,17 @@ class TestErrors:
         data = to_lines([], header_row(Contract.V4)) + b"garbage\n"
         chosen = CATALOGUE.select(patterns)
         report = check_session(write(tmp_path, data), chosen=chosen)
-        assert report.error == "no event can be read"
+        assert report.reason == "no event can be read"
 
     def test_a_path_that_no_file_can_have(self) -> None:
         """A NUL byte in a path is an error of the report, not an exception."""
-        assert "null byte" in check_session("a\0b.jsonl").error
+        assert "null byte" in check_session("a\0b.jsonl").reason
 
     def test_a_pipe_in_a_folder(self, tmp_path: Path) -> None:
         """A check of a folder does not wait for whoever may write to a pipe in it."""
         os.mkfifo(tmp_path / "x.jsonl")
         (log_file,) = find_logs([str(tmp_path)])
-        assert check_session(log_file).error == "not a regular file"
+        assert check_session(log_file).reason == "not a regular file"
 
     def test_an_error_while_reading(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A disk that fails in the middle is an error of the report."""
@@ -164,7 +175,7 @@ class TestErrors:
                 return super().read(size)
 
         monkeypatch.setattr(LogFile, "open", lambda _self: Failing(to_lines(GOOD)))
-        assert check_session(write(tmp_path, b"")).error == "Input/output error"
+        assert check_session(write(tmp_path, b"")).reason == "Input/output error"
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

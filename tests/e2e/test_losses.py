@@ -91,3 +91,5 @@ def test_spans_that_the_receiver_refuses_are_told(log: Path) -> None:
     assert done.returncode == 1
     assert cli.count("refused by", done.stderr) == 3 * len(sink.requests) > 0
     assert "the receiver says: no room" in done.stderr
+    refused, sent = cli.count("refused by", done.stderr), cli.count("spans? went to", done.stderr)
+    assert sent + refused == TOTAL

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from dsh_core.contract.places import calls_named
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.contract.rules.results import not_started
 from dsh_core.contract.run import CallKey
@@ -12,7 +13,7 @@ from dsh_core.events import Contract, StepEnd
 from dsh_core.payloads import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from dsh_core.contract.findings import Finding
     from dsh_core.contract.rule import Handler
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 V4 = (Contract.V4,)
 MAX_ADVERTISED: Final = 4096
 """How many advertised calls of one step are followed."""
-
-MAX_NAMED: Final = 4
-"""How many calls a message names."""
 
 NOT_STARTED: Final = ("ToolNotStartedError", "TOOL_NOT_STARTED")
 
@@ -120,7 +118,7 @@ class Rules(RuleSet):
         if repeated:
             self.run.report(
                 "tool.advertised-duplicate",
-                f"{_names(repeated)} is advertised again while it is open",
+                f"{calls_named(repeated)} advertised again while open",
                 seq=event.seq,
                 line=line,
                 call_id=repeated[0],
@@ -246,7 +244,7 @@ class Rules(RuleSet):
             return
         finding = run.report(
             "tool.unresolved",
-            f"{event.type} while {_names(open_calls)} has no result",
+            f"{event.type} without a result for {calls_named(open_calls)}",
             seq=event.seq,
             line=line,
             call_id=open_calls[0],
@@ -267,8 +265,3 @@ class Rules(RuleSet):
         if data.turn == timeline.turn and data.step != timeline.step:
             self._calls = {}
             self._overflow = False
-
-
-def _names(ids: Sequence[str]) -> str:
-    shown = ", ".join(repr(id_) for id_ in ids[:MAX_NAMED])
-    return f"call {shown}{' …' if len(ids) > MAX_NAMED else ''}"

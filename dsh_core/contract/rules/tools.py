@@ -9,6 +9,7 @@ import msgspec
 
 from dsh_core import codes
 from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.places import calls_named
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.contract.run import CallKey
 from dsh_core.events import Contract, SessionEvent, ToolCall, ToolResult, TurnEnd
@@ -192,11 +193,11 @@ class Rules(RuleSet):
         if data.reason.kind != "completed":
             return
         for calls in filter(None, map(self._unexplained, held)):
-            ids = ", ".join(repr(call_id) for call_id, _ in calls[:4])
+            named = calls_named([call_id for call_id, _ in calls])
             call_id, first = calls[0]
             finding = self.run.report(
                 "tool.call-unanswered",
-                f"step {first.step} ended without a result for call {ids}",
+                f"step {first.step} ended without a result for {named}",
                 seq=first.seq,
                 line=first.line,
                 turn=first.turn,

@@ -47,8 +47,8 @@ class Format:
         if hidden:
             message = f"{counted(hidden, 'more finding')}, shown with --max-findings 0"
             self._annotate("notice", report.path, None, "not all shown", message)
-        if report.error:
-            self._annotate("error", report.path, None, "unreadable", printable(report.error))
+        if report.reason:
+            self._annotate("error", report.path, None, "unreadable", printable(report.reason))
 
     def end(self, totals: Totals) -> None:
         """Write the summary as a plain line of the log."""

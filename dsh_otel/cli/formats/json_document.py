@@ -37,8 +37,8 @@ class Format:
             "events": report.events,
             "findings": [finding_fields(finding) for finding in report.findings],
         }
-        if report.error:
-            fields["error"] = report.error
+        if report.reason:
+            fields["error"] = report.reason
         self._out.write(self._separator + dumps(fields))
         self._separator = ",\n"
 

@@ -33,8 +33,8 @@ class Format:
         session = session_fields(report)
         for finding in report.findings:
             self._out.write(dumps(session | finding_fields(finding)) + "\n")
-        if report.error:
-            self._out.write(dumps(session | {"error": report.error}) + "\n")
+        if report.reason:
+            self._out.write(dumps(session | {"error": report.reason}) + "\n")
 
     def end(self, totals: Totals) -> None:
         """Write nothing."""

@@ -51,9 +51,9 @@ class Format:
         path = _attribute(report.path)
         self._out.write(
             f'  <testsuite name={path} tests="{1 + len(by_rule)}" failures="{failures}" '
-            f'errors="{int(bool(report.error))}" skipped="0">\n'
+            f'errors="{int(bool(report.reason))}" skipped="0">\n'
         )
-        self._readable(path, report.error)
+        self._readable(path, report.reason)
         for rule, found in by_rule.items():
             self._rule(path, rule, found)
         self._out.write("  </testsuite>\n")

@@ -64,11 +64,11 @@ class Format:
         for finding in report.findings:
             self._out.write(self._separator + dumps(self._result(report, finding)))
             self._separator = ",\n"
-        if report.error:
+        if report.reason:
             self._unreadable.append(
                 {
                     "level": "error",
-                    "message": {"text": printable(report.error)},
+                    "message": {"text": printable(report.reason)},
                     "locations": [_location(report.path, None)],
                 }
             )

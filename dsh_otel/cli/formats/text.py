@@ -58,8 +58,8 @@ class Format:
         if hidden:
             more = counted(hidden, "more finding")
             self._line((f"{path}: … {more}, shown with --max-findings 0", "dim"))
-        if report.error:
-            self._line((f"{path}: ", ""), ("error: ", "bold red"), (printable(report.error), ""))
+        if report.reason:
+            self._line((f"{path}: ", ""), ("error: ", "bold red"), (printable(report.reason), ""))
 
     def end(self, totals: Totals) -> None:
         """Write the summary."""

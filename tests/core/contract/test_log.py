@@ -97,7 +97,12 @@ class TestEnvelope:
             ("seq", "4", "seq must be a non-negative integer, not a string"),
             ("seq", 4.5, "seq must be a non-negative integer, not a fraction"),
             ("seq", math.nan, "seq must be a non-negative integer, not NaN or infinite"),
-            ("seq", MAX_SAFE_INTEGER + 1, "seq must be a non-negative integer, not a number"),
+            (
+                "seq",
+                MAX_SAFE_INTEGER + 1,
+                "seq must be a non-negative integer, not one beyond 2^53 - 1",
+            ),
+            ("time", 1e300, "time must be a non-negative integer, not one beyond 2^53 - 1"),
             ("time", math.inf, "time must be a non-negative integer, not NaN or infinite"),
             ("time", None, "time is missing"),
             ("time", -1, "time is negative"),

@@ -140,7 +140,7 @@ class TestCalls:
         inside = (answer(1, 1, "a", "b"), answer(1, 1, "a", "b"), *pairs)
         found = check(log(*one_turn(1, *inside)), V4)
         assert [(f.rule, f.message) for f in found] == [
-            ("tool.advertised-duplicate", "call 'a', 'b' is advertised again while it is open")
+            ("tool.advertised-duplicate", "calls 'a', 'b' advertised again while open")
         ]
 
     def test_arguments_that_are_no_text_are_not_compared(self) -> None:
@@ -232,14 +232,14 @@ class TestUnresolved:
                 "tool.unresolved",
                 4,
                 "b",
-                "step/end while call 'b', 'c', 'd', 'e' has no result",
+                "step/end without a result for calls 'b', 'c', 'd', 'e'",
             )
         ]
 
     def test_more_calls_than_a_message_names(self) -> None:
         """A message stays short."""
         found = check(log(*one_turn(1, answer(1, 1, *"abcde"))), V4)
-        assert found[0].message == "step/end while call 'a', 'b', 'c', 'd' … has no result"
+        assert found[0].message == "step/end without a result for calls 'a', 'b', 'c', 'd' …"
 
     def test_a_turn_that_ends_in_an_open_step_is_one_finding(self) -> None:
         """A cancelled turn that closes nothing breaks one rule."""

@@ -120,7 +120,7 @@ class TestUnanswered:
                 2,
                 4,
                 "a",
-                "step 1 ended without a result for call 'a', 'c'",
+                "step 1 ended without a result for calls 'a', 'c'",
             )
         ]
 

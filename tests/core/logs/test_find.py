@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, find_logs
+from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, find_logs, search_logs
 from tests.paths import HOMES
 
 
@@ -188,6 +188,21 @@ class TestPlaces:
         monkeypatch.setattr(os, "scandir", refuse)
         with pytest.raises(NoLogError, match="bad: Permission denied"):
             find_logs([str(tmp_path)])
+        logs, (wrong,) = search_logs([str(tmp_path)])
+        assert [log.path for log in logs] == [str(tmp_path / "a.jsonl")]
+        assert (wrong.place, wrong.reason) == (str(tmp_path / "bad"), "Permission denied")
+
+    def test_a_wrong_place_does_not_hide_the_logs_of_the_others(self, tmp_path: Path) -> None:
+        touch(tmp_path, "a.jsonl", "empty/notes.txt")
+        places = [str(tmp_path / name) for name in ("no", "a.jsonl", "empty", "x" * 300)]
+        logs, wrong = search_logs(["", *places])
+        assert [log.path for log in logs] == [places[1]]
+        assert [(error.place, error.reason) for error in wrong] == [
+            ("", "an empty path names no log"),
+            (places[0], "no such file or folder"),
+            (places[2], "no session log there (looked for *.jsonl and *.jsonl.zstd)"),
+            (places[3], "File name too long"),
+        ]
 
 
 class TestOpen:

@@ -91,7 +91,8 @@ class TestCheck:
             20,
             False,
         )
-        assert fault.message == f"packed row with 3 members and {len(dt)} time steps"
+        steps = "1 time step" if dt == [5] else f"{len(dt)} time steps"
+        assert fault.message == f"packed row with 3 members and {steps}"
         times = [time for _, time, _ in unpacked(odd)]
         assert times == [[1000] * 3, [1000, 1005, 1005], [1000, 1005, 1010]][min(len(dt), 2)]
 

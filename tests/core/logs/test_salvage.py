@@ -64,6 +64,10 @@ class TestBytes:
         assert (found.values, faults(found)) == ([A], [("line.nul", False)])
         assert found.faults[0].message.startswith("9 NUL bytes")
 
+    def test_one_byte_is_called_a_byte(self) -> None:
+        assert salvage(bytes(1), 1).faults[0].message.startswith("1 NUL byte (")
+        assert from_head(b"x", 1, 1).faults[0].message.startswith("1 byte long")
+
     def test_a_block_of_nuls(self) -> None:
         """A line of NUL bytes alone stands for an event that is gone."""
         found = salvage(bytes(300), 1)

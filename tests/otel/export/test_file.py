@@ -148,6 +148,6 @@ def test_without_the_extra_the_message_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.json.file.trace_exporter", None)
     path = tmp_path / "spans.jsonl"
-    with pytest.raises(MissingExtraError, match=r"pip install 'dsh-otel\[otlp\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[otlp\]' in the"):
         FileSink(str(path))
     assert not path.exists()

@@ -390,7 +390,7 @@ def test_without_the_extra_the_message_says_what_to_install(
     import sys
 
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'dsh-otel\[otlp\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[otlp\]' in the"):
         OtlpSink({})
 
 
