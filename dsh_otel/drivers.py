@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import TracerProvider
 
+    from dsh_core.contract.live import LiveFact
     from dsh_core.events import SessionEvent
     from dsh_core.faults import Fault
     from dsh_otel.guard import Guard
@@ -63,6 +64,10 @@ class Drivers:
     def on_fault(self, fault: Fault, span: SessionSpan) -> None:
         """Show damage to all processors."""
         self._each(lambda processor: processor.on_fault(fault, span))
+
+    def on_live(self, fact: LiveFact, span: SessionSpan) -> None:
+        """Show all processors a fact that no log holds."""
+        self._each(lambda processor: processor.on_live(fact, span))
 
     def on_close(self, session: Session, span: SessionSpan) -> None:
         """Show the end of the session to all processors."""

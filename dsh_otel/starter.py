@@ -37,6 +37,10 @@ class SpanStarter:
         session: The session.
         tracer: Where spans come from.
         ids: The provider's id generator if it takes derived ids, else None.
+
+    Attributes:
+        unsampled: Number of spans that are not recorded.
+        muted: Whether no span starts: the events are of the past.
     """
 
     def __init__(self, session: Session, tracer: Tracer, ids: DerivedIdGenerator | None) -> None:
@@ -51,6 +55,7 @@ class SpanStarter:
         self._used: set[int] = set()
         self._span_ids = SpanIds(0)
         self.unsampled = 0
+        self.muted = False
         self._trace_id = self._last_trace_id = 0
         self._names: dict[tuple[str, str], str] = {}
         identity: dict[str, Any] = {Attr.CONVERSATION: session.header.id}
@@ -107,6 +112,8 @@ class SpanStarter:
         Returns:
             The span.
         """
+        if self.muted:
+            return span
         if parent is not None:
             if not parent.started:
                 parent = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import TracerProvider
 
+    from dsh_core.contract.live import LiveFact
     from dsh_core.events import Contract, SessionEvent
     from dsh_core.faults import Fault
     from dsh_otel.processors.base import SessionSpanProcessor
@@ -113,6 +114,24 @@ class SessionTracer:
                 tree.settle()
             except Exception as error:  # noqa: BLE001 - as above
                 self.guard.failed("ending a span", error)
+
+    def remember(self, event: SessionEvent) -> None:
+        """Take in an event of the past, which was or will be traced elsewhere: it makes no spans.
+
+        Args:
+            event: The next event of the session.
+        """
+        self._starter.muted = True
+        try:
+            self.observe(event)
+        finally:
+            self._starter.muted = False
+
+    def observe_live(self, fact: LiveFact) -> None:
+        """Show a fact that no log holds to the processors."""
+        self._closed = False
+        self._drivers.on_live(fact, self._tree.aside())
+        self.guard.run("ending a span", self._tree.settle)
 
     def observe_fault(self, fault: Fault) -> None:
         """Show damage in the log to the processors."""

@@ -29,7 +29,20 @@ def run(*arguments: str, cwd: Path) -> str:
     ).stdout
 
 
-TRACING, PRIVACY = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+TRACING, AGENT, TESTING, PRIVACY = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+AS_NOBODY = """
+import contextlib, io, os, pathlib, sys
+code = compile(sys.argv[1], "example", "exec")
+if os.geteuid() == 0:
+    # Once with all rights, so that whatever is imported late is there.
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(code, {})
+    pathlib.Path("secret.txt").unlink()
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+exec(code, {})
+"""
 
 
 def test_the_python_example_runs_and_writes_nothing_twice() -> None:
@@ -52,6 +65,31 @@ def test_the_example_of_privacy_lets_out_what_it_says() -> None:
     assert text.count('"gen_ai.tool.call.arguments": ') == 3
     assert "gen_ai.tool.call.result" not in text
     assert "/home/dev" not in text
+
+
+def test_the_example_of_an_agent_tells_what_is_missing_from_what_is_forbidden(
+    tmp_path: Path,
+) -> None:
+    assert len(AGENT.splitlines()) < 40
+    tmp_path.chmod(0o777)
+    shown = README.split(AGENT, 1)[1].split("```text\n", 1)[1].split("```", 1)[0]
+    printed = run("-W", "error", "-c", AS_NOBODY, AGENT, cwd=tmp_path)
+    assert _without_durations(printed) == _without_durations(shown)
+    assert "ENOENT  missing → replan" in shown
+    assert "EACCES  denied → ask" in shown
+
+
+def _without_durations(text: str) -> str:
+    return re.sub(r"\d+(\.\d+)? (ms|µs|s)\b", "…", text)
+
+
+def test_the_example_of_a_test_passes_and_can_fail(tmp_path: Path) -> None:
+    file = tmp_path / "test_mine.py"
+    file.write_text(TESTING, encoding="utf-8")
+    options = ("-m", "pytest", "-q", "--no-cov", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "1 passed" in run(*options, "--dsh-invariants", str(file), cwd=tmp_path)
+    file.write_text(TESTING.replace('["ENOENT"]', '["EACCES"]'), encoding="utf-8")
+    assert "1 failed" in run(*options, str(file), cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.context.bus import Bus
@@ -28,6 +29,8 @@ class _Program:
         self.services = Services(self.service_changed)
         # Those that need services, in order.
         self.fibers: dict[Fiber, None] = {}
+        self._changed: deque[str] = deque()
+        self._telling = False
 
     def available(self, name: str) -> object:
         return self.services.find(name)
@@ -40,9 +43,20 @@ class _Program:
         yield fiber.end
 
     def service_changed(self, name: str) -> None:
-        for fiber in tuple(self.fibers):
-            if name in fiber.inject and fiber.state is not FiberState.DISPOSED:
-                fiber.kick()
+        """Tell the fibers, one change after another: a long chain of them must not recurse."""
+        self._changed.append(name)
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._changed:
+                changed = self._changed.popleft()
+                for fiber in tuple(self.fibers):
+                    if changed in fiber.inject and fiber.state is not FiberState.DISPOSED:
+                        fiber.kick()
+        finally:
+            self._telling = False
+            self._changed.clear()
 
 
 class Context:

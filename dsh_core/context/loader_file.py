@@ -32,7 +32,11 @@ MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 50
 """Lists and mappings within each other."""
 
+MAX_SCALAR: Final = 1_000
+"""Characters of anything that is not text, a number or a date for example."""
+
 _TEXT: Final = 300
+_TEXT_TAGS: Final = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:binary"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,14 @@ class _BoundedLoader(yaml.SafeLoader):
 
 class _StrictConstructor(SafeConstructor):
     """Makes plain values of the structure; never takes the last of two equal keys."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - as in the base class
+        # Numbers such as 1:59:59 take quadratic time.
+        is_text = not isinstance(node, yaml.ScalarNode) or node.tag in _TEXT_TAGS
+        if not is_text and len(node.value) > MAX_SCALAR:
+            problem = f"more than {MAX_SCALAR} characters that are no text; quote them"
+            raise ConstructorError(None, None, problem, node.start_mark)
+        return super().construct_object(node, deep=deep)
 
     def construct_mapping(
         self,

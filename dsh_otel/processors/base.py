@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.sdk.trace import SpanProcessor
 
 if TYPE_CHECKING:
+    from dsh_core.contract.live import LiveFact
     from dsh_core.events import SessionEvent
     from dsh_core.faults import Fault
     from dsh_otel.spans import Session, SessionSpan
@@ -38,6 +39,14 @@ class SessionSpanProcessor(SpanProcessor):
 
         Args:
             fault: What is wrong.
+            span: The innermost open span, or one that starts only if it is written to.
+        """
+
+    def on_live(self, fact: LiveFact, span: SessionSpan) -> None:
+        """See a fact that no log holds: an agent's status, an attempt to change history.
+
+        Args:
+            fact: The fact.
             span: The innermost open span, or one that starts only if it is written to.
         """
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dsh_core.contract.findings import Finding
+    from dsh_core.contract.live import LiveFact
     from dsh_core.events import SessionEvent
     from dsh_core.faults import Fault
     from dsh_otel.spans import Session, SessionSpan
@@ -87,6 +88,12 @@ class InvariantSpanProcessor(SessionSpanProcessor):
     def on_fault(self, fault: Fault, span: SessionSpan) -> None:
         """Take in damage."""
         findings = self._checker(span.session).observe_fault(fault)
+        if findings:
+            self._write(findings, span)
+
+    def on_live(self, fact: LiveFact, span: SessionSpan) -> None:
+        """Check a fact that no log holds."""
+        findings = self._checker(span.session).observe_live(fact)
         if findings:
             self._write(findings, span)
 

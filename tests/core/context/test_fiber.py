@@ -472,6 +472,23 @@ class TestServices:
         assert log == ["+1", "+2", "+3", "-1", "-2", "-3"]
         assert ctx.get("s3") is None
 
+    @sync
+    async def test_a_chain_of_services_may_be_long(self, caplog: pytest.LogCaptureFixture) -> None:
+        ctx = Context()
+
+        def link(number: int) -> Fiber:
+            def body(own: Context) -> None:
+                own.provide(f"s{number}", number)
+
+            return ctx.inject([f"s{number - 1}"], body)
+
+        fibers = [link(number) for number in range(1, 401)]
+        stop = ctx.provide("s0", 0)
+        await until(lambda: all(fiber.state is FiberState.ACTIVE for fiber in fibers))
+        stop()
+        assert {ctx.get(f"s{number}") for number in range(401)} == {None}
+        assert caplog.messages == []
+
 
 class TestDispose:
     """Unloading for good."""

@@ -644,6 +644,14 @@ class TestBounds:
         assert len(items) == 1_000
         assert (items[-1].position, items[-1].line, items[-1].value) == (1_000, 1_000, "a")
 
+    @pytest.mark.parametrize("number", ["1" + ":1" * 250_000, "0x" + "f" * 1_000, "1" * 1_001])
+    def test_numbers_without_end_are_refused_at_once(self, tmp_path: Path, number: str) -> None:
+        items = read_items(write(tmp_path, f"- {number}\n- '{number}'\n"))
+        assert items[0].problem == (
+            "more than 1000 characters that are no text; quote them (line 1, column 3)"
+        )
+        assert items[1].value == number
+
     def test_a_billion_laughs_are_no_joke(self, tmp_path: Path) -> None:
         text = "- &a0 [x, x]\n" + "".join(
             f"- &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10)

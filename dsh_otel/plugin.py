@@ -1,0 +1,251 @@
+"""Telemetry of the sessions that live in this process: a plugin for `dsh_core`.
+
+``ctx.plugin(dsh_otel.plugin, {...})`` traces every session as it happens. It only listens: no error
+of its own reaches the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import trace
+from pydantic import BaseModel, ConfigDict, Field
+
+from dsh_core.contract.live import HistoryMutated, StatusChanged
+from dsh_core.events import Contract
+from dsh_core.invariants import MUTATED
+from dsh_core.logs.write import header_row
+from dsh_otel.clean import Privacy
+from dsh_otel.drivers import added_to
+from dsh_otel.processors.base import SessionSpanProcessor
+from dsh_otel.processors.errors import ErrorSpanProcessor
+from dsh_otel.processors.invariants import InvariantSpanProcessor
+from dsh_otel.tracer import SessionTracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from opentelemetry.trace import TracerProvider
+
+    from dsh_core.agent import Agent
+    from dsh_core.context import Context
+    from dsh_core.session import Entry, Session
+
+KEPT: Final = "dsh_otel.plugin"
+"""What the plugin's work is called among the things that a session keeps."""
+
+_logger: Final = logging.getLogger("dsh_otel")
+
+
+class Config(BaseModel):
+    """What is traced, and where it goes.
+
+    Attributes:
+        tracer_provider: Where spans go; the global provider by default.
+        processors: Session span processors, besides those of the provider.
+        errors: Whether failures are written on spans, with code, family and route.
+        check: Whether the contract is checked.
+        rules: Globs on the rule id, or ``owner:GLOB``, of what is checked; all by default.
+        exclude: The same, taken away from `rules`.
+        contract: What sessions are held to; the contract of their generation by default.
+        content: Whether prompts, answers, arguments and results are exported.
+        redact: Sees every name and value that leaves, see `Privacy`.
+        flush_timeout_s: How long unloading may wait for spans to leave, in seconds.
+    """
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    tracer_provider: Any = None
+    processors: tuple[SessionSpanProcessor, ...] = ()
+    errors: bool = True
+    check: bool = True
+    rules: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    contract: Contract | None = None
+    content: bool = False
+    redact: Any = None
+    flush_timeout_s: float = Field(default=5.0, ge=0, le=600)
+
+
+name = "telemetry"
+inject = ("sessions",)
+
+
+def apply(ctx: Context, config: Config) -> None:
+    """Trace every session that lives.
+
+    Of a session that lives already, what its open turn has logged is traced too. When the plugin is
+    unloaded and loaded again, open spans stay open, and what was logged meanwhile is caught up.
+
+    Args:
+        ctx: The plugin's context.
+        config: What is traced, and where it goes.
+
+    Raises:
+        UnknownRuleError: A pattern of `Config.rules` or `Config.exclude` matches no rule.
+    """
+    provider = config.tracer_provider or trace.get_tracer_provider()
+    if not hasattr(provider, "add_span_processor"):
+        _logger.warning(
+            "no OpenTelemetry SDK is set up, spans go nowhere: call trace.set_tracer_provider() "
+            "first, or hand a provider over as tracer_provider"
+        )
+    telemetry = _Telemetry(provider, config)
+    for session in ctx.sessions.list():
+        telemetry.begin(session)
+    # Before all others: an event that somebody refuses is logged all the same.
+    ctx.on("session/created", telemetry.begin, prepend=True)
+    ctx.on("session/event", telemetry.observe, prepend=True)
+    ctx.on("agent/status", telemetry.status, prepend=True)
+    ctx.on(MUTATED, telemetry.mutated, prepend=True)
+    ctx.effect(lambda: lambda: _flush(provider, config.flush_timeout_s))
+
+
+class Live:
+    """The trace of one session, for its whole life.
+
+    Args:
+        session: The session.
+        tracer: Makes its spans.
+    """
+
+    def __init__(self, session: Session, tracer: SessionTracer) -> None:
+        self._session = session
+        self.tracer = tracer
+        self._seen = 0
+
+    def catch_up(self, *, history: bool) -> None:
+        """Trace what was logged and not seen.
+
+        Args:
+            history: Whether only what the open turn has logged is news.
+        """
+        events = self._session.events[self._seen :]
+        news = _open_turn(events) if history else 0
+        for place, entry in enumerate(events):
+            event = self._session.event_of(entry)
+            if place < news:
+                self.tracer.remember(event)
+            else:
+                self.tracer.observe(event)
+        self._seen += len(events)
+
+    def observe(self, entry: Entry) -> None:
+        """Trace an event that has been appended."""
+        if entry.seq == self._seen:
+            self._seen += 1
+            self.tracer.observe(self._session.event_of(entry))
+        elif entry.seq > self._seen:
+            self.catch_up(history=False)
+
+    def close(self) -> None:
+        """End the spans that are open: the session's life is over."""
+        self.catch_up(history=False)
+        self.tracer.close()
+
+
+class _Telemetry:
+    """Where listeners lead to; nothing is raised out of it."""
+
+    def __init__(self, provider: TracerProvider, config: Config) -> None:
+        self._provider = provider
+        self._config = config
+        self._processors = _processors(provider, config)
+        self._failed = False
+
+    def begin(self, session: Session) -> None:
+        self._safely(lambda: self._live(session))
+
+    def observe(self, session: Session, entry: Entry) -> None:
+        live = session.kept.get(KEPT)
+        try:
+            if live is None:
+                live = self._live(session)
+            live.observe(entry)
+        except Exception as error:  # noqa: BLE001 - the agent must not suffer
+            self._complain(error)
+
+    def status(self, agent: Agent, status: str) -> None:
+        fact = StatusChanged(agent.id, str(status))
+        self._safely(lambda: self._live(agent.session).tracer.observe_live(fact))
+
+    def mutated(self, session: Session, fact: HistoryMutated) -> None:
+        self._safely(lambda: self._live(session).tracer.observe_live(fact))
+
+    def _live(self, session: Session) -> Live:
+        live = session.kept.get(KEPT)
+        if isinstance(live, Live):
+            live.catch_up(history=False)
+            return live
+        config, header = self._config, session.header
+        tracer = SessionTracer(
+            header,
+            tracer_provider=self._provider,
+            processors=self._processors,
+            contract=config.contract,
+            privacy=Privacy(content=config.content, redact=config.redact),
+            header_row=header_row(header) if header.version is not None else None,
+        )
+        live = session.kept[KEPT] = Live(session, tracer)
+        live.catch_up(history=True)
+        return live
+
+    def _safely(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 - the agent must not suffer
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed = True
+            _logger.error("telemetry failed, spans may be missing: %r", error)
+
+
+def _processors(provider: TracerProvider, config: Config) -> Sequence[SessionSpanProcessor]:
+    present = (*config.processors, *added_to(provider))
+    found = list(config.processors)
+    if config.errors and not any(isinstance(one, ErrorSpanProcessor) for one in present):
+        found.append(ErrorSpanProcessor())
+    if config.check and not any(isinstance(one, InvariantSpanProcessor) for one in present):
+        found.append(InvariantSpanProcessor(config.rules, config.exclude))
+    return found
+
+
+def _open_turn(events: Sequence[Entry]) -> int:
+    """Return where the turn begins that is open at the end; the end if none is."""
+    for place in range(len(events) - 1, -1, -1):
+        if events[place].type == "turn/end":
+            break
+        if events[place].type == "turn/start":
+            return place
+    return len(events)
+
+
+async def _flush(provider: TracerProvider, timeout_s: float) -> None:
+    """Let what has ended leave; a provider that takes too long is left to itself."""
+    flush = getattr(provider, "force_flush", None)
+    if flush is None or timeout_s <= 0:
+        return
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def wait() -> None:
+        try:
+            flush(int(timeout_s * 1000))
+        except Exception as error:  # noqa: BLE001 - the host must not suffer
+            _logger.error("flushing spans failed: %r", error)  # noqa: TRY400 - short
+        with contextlib.suppress(RuntimeError):
+            # The loop may be closed by now.
+            loop.call_soon_threadsafe(done.set)
+
+    # The SDK does not keep to its timeout: a thread waits that nobody waits for.
+    threading.Thread(target=wait, name="dsh-otel-flush", daemon=True).start()
+    try:
+        await asyncio.wait_for(done.wait(), timeout_s)
+    except TimeoutError:
+        _logger.warning("spans did not leave within %g s; they are left to the provider", timeout_s)
