@@ -16,9 +16,11 @@ from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.live import HistoryMutated, StatusChanged
+from dsh_core.contract.run import SourceKind
 from dsh_core.errors import InvariantError
 from dsh_core.events import Contract
 from dsh_core.logs.write import header_row
+from dsh_core.session.follow import Cursor
 from dsh_core.session.frozen import freeze
 
 if TYPE_CHECKING:
@@ -96,44 +98,50 @@ class _Guard:
             if (config.allow is None or _any_matches(config.allow, entry.owner))
             and not _any_matches(config.block, entry.owner)
         )
-        self._checkers: dict[str, Checker] = {}
+        self._watched: dict[str, tuple[Checker, Cursor]] = {}
 
     def begin(self, session: Session, *, strict: bool) -> None:
         """Read what a session has logged already; raise what is wrong with it if that is new."""
         header = session.header
-        checker = self._checkers[session.id] = Checker(
+        checker = Checker(
             header,
             contract=self._config.contract,
+            source=SourceKind.LIVE,
             chosen=self._chosen,
             header_row=header_row(header) if header.version is not None else None,
         )
+        cursor = Cursor(session)
+        self._watched[session.id] = (checker, cursor)
         found: list[Finding] = []
-        for entry in session.events:
+        for entry in cursor.rest():
             self._freeze(session, entry)
             found += checker.observe(entry.event)
         self._report(session, found, strict=strict)
 
     def check(self, session: Session, entry: Entry) -> None:
         """Judge an event that has been appended."""
-        checker = self._checkers.get(session.id)
-        if checker is None:
+        watched = self._watched.get(session.id)
+        if watched is None:
             return
-        event = session.event_of(entry)
-        self._freeze(session, entry)
-        found = checker.observe(event)
+        checker, cursor = watched
+        found: list[Finding] = []
+        for one in cursor.up_to(entry):
+            event = session.event_of(one)
+            self._freeze(session, one)
+            found += checker.observe(event)
         if found:
             self._report(session, found, strict=True)
 
     def status(self, agent: Agent, status: str) -> None:
         """Judge what an agent says it is doing."""
-        checker = self._checkers.get(agent.session.id)
-        if checker is not None:
-            found = checker.observe_live(StatusChanged(agent.id, str(status)))
+        watched = self._watched.get(agent.session.id)
+        if watched is not None:
+            found = watched[0].observe_live(StatusChanged(agent.id, str(status)))
             self._report(agent.session, found, strict=True)
 
     def forget(self, session: Session) -> None:
         """Forget a session."""
-        self._checkers.pop(session.id, None)
+        self._watched.pop(session.id, None)
 
     def _freeze(self, session: Session, entry: Entry) -> None:
         if self._config.freeze:
@@ -141,11 +149,11 @@ class _Guard:
 
     def _mutated(self, session: Session, seq: int, operation: str) -> None:
         fact = HistoryMutated(seq, operation)
-        checker = self._checkers.get(session.id)
+        watched = self._watched.get(session.id)
         # Whoever tried gets an error of its own; what listeners raise must not hide it.
         self._emit(MUTATED, session, fact)
-        if checker is not None:
-            for finding in checker.observe_live(fact):
+        if watched is not None:
+            for finding in watched[0].observe_live(fact):
                 self._emit(FINDING, session, finding)
 
     def _report(self, session: Session, found: Iterable[Finding], *, strict: bool) -> None:

@@ -19,6 +19,7 @@ from dsh_core.contract.live import HistoryMutated, StatusChanged
 from dsh_core.events import Contract
 from dsh_core.invariants import MUTATED
 from dsh_core.logs.write import header_row
+from dsh_core.session.follow import Cursor
 from dsh_otel.clean import Privacy
 from dsh_otel.drivers import added_to
 from dsh_otel.processors.base import SessionSpanProcessor
@@ -116,35 +117,30 @@ class Live:
     def __init__(self, session: Session, tracer: SessionTracer) -> None:
         self._session = session
         self.tracer = tracer
-        self._seen = 0
+        self._cursor = Cursor(session)
 
-    def catch_up(self, *, history: bool) -> None:
-        """Trace what was logged and not seen.
+    def begin(self) -> None:
+        """Trace what the open turn has logged already; what lies before is history."""
+        entries = self._cursor.rest()
+        news = _open_turn(entries)
+        for entry in entries[:news]:
+            self.tracer.remember(self._session.event_of(entry))
+        for entry in entries[news:]:
+            self.tracer.observe(self._session.event_of(entry))
 
-        Args:
-            history: Whether only what the open turn has logged is news.
-        """
-        events = self._session.events[self._seen :]
-        news = _open_turn(events) if history else 0
-        for place, entry in enumerate(events):
-            event = self._session.event_of(entry)
-            if place < news:
-                self.tracer.remember(event)
-            else:
-                self.tracer.observe(event)
-        self._seen += len(events)
+    def catch_up(self) -> None:
+        """Trace what was logged and not seen."""
+        for entry in self._cursor.rest():
+            self.tracer.observe(self._session.event_of(entry))
 
     def observe(self, entry: Entry) -> None:
         """Trace an event that has been appended."""
-        if entry.seq == self._seen:
-            self._seen += 1
-            self.tracer.observe(self._session.event_of(entry))
-        elif entry.seq > self._seen:
-            self.catch_up(history=False)
+        for one in self._cursor.up_to(entry):
+            self.tracer.observe(self._session.event_of(one))
 
     def close(self) -> None:
         """End the spans that are open: the session's life is over."""
-        self.catch_up(history=False)
+        self.catch_up()
         self.tracer.close()
 
 
@@ -158,7 +154,7 @@ class _Telemetry:
         self._failed = False
 
     def begin(self, session: Session) -> None:
-        self._safely(lambda: self._live(session))
+        self._safely(lambda: self._live(session).catch_up())
 
     def observe(self, session: Session, entry: Entry) -> None:
         live = session.kept.get(KEPT)
@@ -179,7 +175,6 @@ class _Telemetry:
     def _live(self, session: Session) -> Live:
         live = session.kept.get(KEPT)
         if isinstance(live, Live):
-            live.catch_up(history=False)
             return live
         config, header = self._config, session.header
         tracer = SessionTracer(
@@ -191,7 +186,7 @@ class _Telemetry:
             header_row=header_row(header) if header.version is not None else None,
         )
         live = session.kept[KEPT] = Live(session, tracer)
-        live.catch_up(history=True)
+        live.begin()
         return live
 
     def _safely(self, action: Callable[[], object]) -> None:

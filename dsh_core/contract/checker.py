@@ -292,8 +292,10 @@ class Checker:
 
     def _collect(self) -> list[Finding]:
         found = self._run.findings
-        if found:
-            self._run.findings = []
+        if not found:
+            # Never the list that the next findings go into.
+            return []
+        self._run.findings = []
         return found
 
     def _recover(self, error: Exception, event: SessionEvent, line: int) -> None:

@@ -35,11 +35,14 @@ class CallKey(NamedTuple):
 class SourceKind(StrEnum):
     """What a checker may conclude from what it does not see.
 
-    A log is durable and complete; a stream (notifications, OTLP) has gaps and lacks closers.
+    A log is durable and complete; a stream (notifications, OTLP) has gaps and lacks closers. A live
+    session is a log while it is written: whoever writes has to be told at once, also where the name
+    of a fault would become better with what follows.
     """
 
     LOG = "log"
     STREAM = "stream"
+    LIVE = "live"
 
 
 class Run:
@@ -84,7 +87,7 @@ class Run:
             id_
             for id_ in chosen
             if contract in catalogue.entries[id_].rule.contracts
-            and (catalogue.entries[id_].rule.source != "log" or source is SourceKind.LOG)
+            and (catalogue.entries[id_].rule.source != "log" or source is not SourceKind.STREAM)
         )
         # What is blamed for what: since the turn began, in the turn before, and for good.
         self._blame: dict[Hashable, Finding] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.places import open_place, report_outside
 from dsh_core.contract.rule import LATER, Rule, RuleSet
-from dsh_core.contract.run import CallKey
+from dsh_core.contract.run import CallKey, SourceKind
 from dsh_core.events import Contract
 from dsh_core.payloads import ABSENT
 
@@ -155,10 +155,12 @@ class Rules(RuleSet):
             self._early[call_id].again(event)
         else:
             early = _Early(call_id, event.seq, line, timeline.turn, timeline.step)
-            if run.cause is None:
-                self._early[call_id] = early
-            else:
+            if run.cause is not None:
                 early.without_call(run, always=False)
+            elif run.source is SourceKind.LIVE:
+                run.blame(early.without_call(run), CallKey("call", call_id))
+            else:
+                self._early[call_id] = early
 
     def _result_outside(self, event: ToolResult, line: int, call_id: str) -> None:
         key = (event.data.turn, event.data.step)
@@ -226,9 +228,9 @@ class _Early:
         if len(self.more) < MAX_AGAIN:
             self.more.append(event.seq)
 
-    def without_call(self, run: Run, *, always: bool = True) -> None:
+    def without_call(self, run: Run, *, always: bool = True) -> Finding | None:
         """Report that the call was never made."""
-        self.report(
+        return self.report(
             run,
             "tool.result-without-call",
             f"call {self.call_id!r} was never made in this step",

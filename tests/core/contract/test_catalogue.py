@@ -89,7 +89,7 @@ class TestRules:
         assert rule.advice.endswith(".")
         assert set(rule.contracts) <= set(ALL)
         assert rule.contracts
-        assert rule.source in {"any", "log", "end"}
+        assert rule.source in {"any", "log", "end", "live"}
         assert rule.severity in Severity
 
     @pytest.mark.parametrize("rules", CATALOGUE.sets, ids=lambda cls: cls.__module__)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.live import StatusChanged
 from dsh_core.contract.rule import EVERY, Rule, RuleSet
-from dsh_core.contract.run import MAX_BLAMED, MAX_TEXT, Run
+from dsh_core.contract.run import MAX_BLAMED, MAX_TEXT, Run, SourceKind
 from dsh_core.decode import from_mapping
 from dsh_core.events import Contract, SessionEvent, SessionHeader
 from dsh_core.faults import Fault
@@ -39,7 +40,8 @@ from tests.strategies import Event, Events, arbitrary_events, legal_logs, mutate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dsh_core.contract.rule import Handler
+    from dsh_core.contract.live import LiveFact
+    from dsh_core.contract.rule import Handler, LiveHandler
 
 SEED = Contract.SEED
 V0 = Contract.V0
@@ -83,7 +85,7 @@ class TestFilters:
         found = check(self.FAULTY, chosen=others)
         assert rules(found) == ["tool.result-late", "step.end-mismatch"]
 
-    @pytest.mark.parametrize("rule", sorted(SESSION))
+    @pytest.mark.parametrize("rule", sorted(SESSION - {"agent.history-mutated"}))
     def test_alone_each_rule_finds_what_it_finds_among_others(self, rule: str) -> None:
         """A rule that is chosen alone finds no less than in company."""
         from tests.core.contract import test_results, test_session, test_session_v4
@@ -104,6 +106,55 @@ class TestFilters:
         assert Checker(SessionHeader(id="x", version=3)).contract is V0
         assert Checker(SessionHeader(id="x", version=4)).contract is V4
         assert Checker(SessionHeader(id="x", version=4), contract=SEED).contract is SEED
+
+
+class _Failing(RuleSet):
+    """A set that cannot stand live facts."""
+
+    owner = "failing"
+    rules: ClassVar = ()
+
+    def live(self) -> Mapping[type[LiveFact], LiveHandler]:
+        def fail(_: object) -> None:
+            raise RuntimeError("broken rule")
+
+        return {StatusChanged: fail}
+
+
+class TestLive:
+    """Facts that no log holds."""
+
+    FACT = StatusChanged("a", "idle")
+
+    def test_a_set_that_raises_is_switched_off(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The others see the fact, and the host nothing of it."""
+        checker = Checker(SessionHeader(id="s"), catalogue=Catalogue([_Failing, *CATALOGUE.sets]))
+        assert checker.observe_live(self.FACT) == []
+        assert checker.disabled == ["failing"]
+        assert rules(checker.observe_live(self.FACT)) == ["agent.status-noop"]
+        assert len(caplog.records) == 1
+
+    def test_in_tests_it_raises(self) -> None:
+        """Strict, an error of a rule is not hidden."""
+        checker = Checker(SessionHeader(id="s"), catalogue=Catalogue([_Failing]), strict=True)
+        with pytest.raises(RuntimeError, match="broken rule"):
+            checker.observe_live(self.FACT)
+
+    def test_a_filtered_rule_is_silent(self) -> None:
+        """Filters hold for live rules too."""
+        checker = Checker(SessionHeader(id="s"), chosen=SESSION)
+        assert [checker.observe_live(self.FACT) for _ in range(2)] == [[], []]
+
+    def test_a_live_session_is_told_at_once(self) -> None:
+        """A log waits for what follows, to name the fault well; whoever writes cannot."""
+        events = log(turn_start(1), step_start(1, 1), flat_result(1, 1, "c"), step_end(1, 1))
+        for source, seqs in ((SourceKind.LOG, [3]), (SourceKind.LIVE, [2])):
+            checker = make_checker(SEED, source=source)
+            told = [checker.observe(one) for one in built(events)]
+            assert [seq for seq, findings in enumerate(told) if findings] == seqs
+            assert rules([one for findings in told for one in findings]) == [
+                "tool.result-without-call"
+            ]
 
 
 class TestObserve:
