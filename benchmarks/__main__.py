@@ -1,16 +1,20 @@
-"""Run all benchmarks: ``python -m benchmarks [check] [tracer]``."""
+"""Run all benchmarks: ``python -m benchmarks [check] [tracer] [live]``."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import check_june, tracer_overhead
+from benchmarks import check_june, live_overhead, tracer_overhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BENCHMARKS: dict[str, Callable[[], None]] = {"check": check_june.run, "tracer": tracer_overhead.run}
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "check": check_june.run,
+    "tracer": tracer_overhead.run,
+    "live": live_overhead.run,
+}
 
 
 def main() -> None:

@@ -32,9 +32,7 @@ TURN = [
                 "id": "m0",
                 "role": "assistant",
                 "source": {"kind": "model", "provider": "p", "model": "m"},
-                "content": [
-                    {"type": "tool-call", "id": "c1", "name": "read", "arguments": "{}"}
-                ],
+                "content": [{"type": "tool-call", "id": "c1", "name": "read", "arguments": "{}"}],
             },
             "stream": [],
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsh_core.errors import HarnessError
+from dsh_core.extras import install_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ class MissingExtraError(HarnessError):
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(
-            "files of plugins need an extra: pip install 'dsh-otel[harness]'",
+            f"files of plugins need an extra: {install_hint('harness')}",
             "MISSING_EXTRA",
             cause=cause,
         )

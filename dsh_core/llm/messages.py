@@ -1,6 +1,6 @@
 """The adapter for the Messages API: `POST /v1/messages`, streamed.
 
-This module needs httpx: ``pip install 'dsh-otel[harness]'``.
+This module needs httpx, which the extra ``harness`` installs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dsh_core.abort import AbortError
 from dsh_core.errors import HarnessError, LlmError
+from dsh_core.extras import install_hint
 from dsh_core.llm import chunks as make
 from dsh_core.llm.messages_answer import Answer, malformed
 from dsh_core.llm.messages_body import request_body
@@ -23,7 +24,7 @@ try:
     import httpx
 except ImportError as missing:
     raise ImportError(
-        "dsh_core.llm.messages needs httpx: pip install 'dsh-otel[harness]'"
+        f"dsh_core.llm.messages needs httpx: {install_hint('harness')}"
     ) from missing
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from dsh_core.extras import install_hint
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 
-INSTALL_EXTRA: Final = "pip install '.[otlp]' in the project's folder"
+INSTALL_EXTRA: Final = install_hint("otlp")
 """How to get what the destinations need."""
 
 

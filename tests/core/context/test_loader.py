@@ -606,7 +606,7 @@ except Exception as error:
         )
         assert done.stdout == (
             "MissingExtraError MISSING_EXTRA files of plugins need an extra: "
-            "pip install 'dsh-otel[harness]'\n"
+            "pip install '.[harness]' in the project's folder\n"
         )
         assert issubclass(MissingExtraError, HarnessError)
 

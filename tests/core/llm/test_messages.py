@@ -305,5 +305,5 @@ class TestAdapter:
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
         assert done.stdout == (
-            "dsh_core.llm.messages needs httpx: pip install 'dsh-otel[harness]'\n"
+            "dsh_core.llm.messages needs httpx: pip install '.[harness]' in the project's folder\n"
         )
