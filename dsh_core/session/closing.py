@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from dsh_core.session.entry import APPEND, Entry
 
@@ -47,12 +47,12 @@ def closers(
         kind: Why it is closed: ``interrupted`` or ``forked``.
         reason: Reason of the turn's end; just the kind by default.
     """
-    turn, step = open_place(log)
+    turn, step, start = _open_place(log)
     if turn is None:
         return []
     found: list[Closer] = []
     if step is not None:
-        for call_id, call in _unanswered(log).items():
+        for call_id, call in _unanswered(log, start).items():
             message_id = f"{kind}-tool-result-{call_id}-{len(log) + len(found)}"
             found.append(_missing_result(turn, step, call_id, message_id, call))
         found.append(Closer("step/end", {"turn": turn, "step": step}))
@@ -64,9 +64,11 @@ def closers(
 def closed(log: Sequence[Entry], kind: str) -> list[Entry]:
     """Return a log with its open turn closed, at the time of its last event."""
     entries = list(log)
-    time = max((entry.time for entry in log), default=0)
+    time = log[-1].time if log else 0
     for one in closers(log, kind):
-        sources = UNSET if one.sources is None else one.sources
+        sources: list[int | list[int]] | UnsetType = UNSET
+        if one.sources is not None:
+            sources = [*one.sources]
         surface_op = UNSET if one.surface_op is None else one.surface_op
         entries.append(Entry(one.type, len(entries), time, one.data, sources, surface_op))
     return entries
@@ -86,35 +88,82 @@ def forked(parent: Session, now: int) -> list[Entry]:
 
 def open_place(log: Sequence[Entry]) -> tuple[int | None, int | None]:
     """Return the numbers of the open turn and step of a log, None for what is not open."""
+    place = _open_place(log)
+    return place.turn, place.step
+
+
+class _Place(NamedTuple):
+    turn: int | None = None
     step: int | None = None
-    closed_step = False
-    for entry in reversed(log):
-        if entry.type == "step/end":
-            closed_step = True
-        elif entry.type == "step/start" and step is None and not closed_step:
-            step = entry.data["step"]
-        elif entry.type == "turn/end":
-            return None, None
-        elif entry.type == "turn/start":
-            return entry.data["turn"], step
-    return None, None
+    start: int = 0
+    """Where the open step starts in the log."""
 
 
-def _unanswered(log: Sequence[Entry]) -> dict[str, Entry | None]:
-    """Return the calls of the open step without a result, and for each what started it."""
-    start = next(place for place in range(len(log) - 1, -1, -1) if log[place].type == "step/start")
+def _open_place(log: Sequence[Entry]) -> _Place:
+    """Find what is open, from the end of the log; an end counts only for what it names."""
+    ended: set[tuple[object, ...]] = set()
+    step: int | None = None
+    start: int | None = None
+    for place in range(len(log) - 1, -1, -1):
+        entry = log[place]
+        kind = entry.type
+        if kind in {"step/end", "turn/end"}:
+            ended.add(_coordinates(entry))
+        elif kind == "step/start" and start is None:
+            coordinates = _coordinates(entry)
+            start = place
+            step = _number(entry, "step") if coordinates not in ended else None
+        elif kind == "turn/start":
+            turn = _number(entry, "turn")
+            if turn is None or (turn,) in ended:
+                break
+            return _Place(turn, step, start or 0)
+    return _Place()
+
+
+def _coordinates(entry: Entry) -> tuple[object, ...]:
+    turn = (_number(entry, "turn"),)
+    return turn if entry.type == "turn/end" else (*turn, _number(entry, "step"))
+
+
+def _number(entry: Entry, name: str) -> int | None:
+    # Anybody may append anything: what is no number names nothing.
+    value = entry.data.get(name) if isinstance(entry.data, dict) else None
+    return value if type(value) is int else None
+
+
+def _unanswered(log: Sequence[Entry], start: int) -> dict[str, Entry | None]:
+    """Return the calls since some place without a result, and for each what started it."""
     calls: dict[str, Entry | None] = {}
     for place in range(start, len(log)):
         entry = log[place]
+        if not isinstance(entry.data, dict):
+            continue
         if entry.type == "assistant/message":
-            for block in entry.data["message"]["content"]:
-                if block.get("type") == "tool-call":
-                    calls[block["id"]] = None
+            for call_id in _advertised(entry.data):
+                calls.setdefault(call_id, None)
         elif entry.type == "tool/call":
-            calls[entry.data["callId"]] = entry
+            started = entry.data.get("callId")
+            if isinstance(started, str):
+                calls[started] = entry
         elif entry.type == "tool/result":
-            calls.pop(entry.data["message"]["toolCallId"], None)
+            message = entry.data.get("message")
+            answered = message.get("toolCallId") if isinstance(message, dict) else None
+            if isinstance(answered, str):
+                calls.pop(answered, None)
     return calls
+
+
+def _advertised(data: dict[str, Any]) -> list[str]:
+    message = data.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return [
+        block["id"]
+        for block in (content if isinstance(content, list) else ())
+        if isinstance(block, dict)
+        and block.get("type") == "tool-call"
+        and isinstance(block.get("id"), str)
+    ]
 
 
 def _missing_result(

@@ -26,7 +26,7 @@ class Entry(Struct, rename="camel", frozen=True, gc=True):
         seq: Its position in the log, from 0.
         time: Unix time in milliseconds.
         data: Its payload, plain JSON.
-        source_event_seqs: Seqs of the events that it comes from.
+        source_event_seqs: Seqs of the events that it comes from; runs of them may be pairs.
         surface_op: ``append``, or what it replaces, if it is a message for the model.
         ignorable: True if a reader that does not know the type may skip it.
     """
@@ -35,7 +35,7 @@ class Entry(Struct, rename="camel", frozen=True, gc=True):
     seq: int
     time: int
     data: Any
-    source_event_seqs: list[int] | UnsetType = UNSET
+    source_event_seqs: list[int | list[int]] | UnsetType = UNSET
     surface_op: Any | UnsetType = UNSET
     ignorable: bool | UnsetType = UNSET
 

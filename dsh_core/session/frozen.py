@@ -9,7 +9,7 @@ import msgspec
 from dsh_core.errors import InvariantError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dsh_core.session.entry import Entry
 
@@ -49,12 +49,10 @@ def freeze(entry: Entry, on_change: Callable[[int, str], object]) -> None:
         entry: The entry.
         on_change: Called with its seq and what somebody was about to do.
     """
-    if isinstance(entry.data, FrozenDict):
-        return
     history = History(entry.seq, on_change)
     for name in ("data", "source_event_seqs", "surface_op"):
         value = getattr(entry, name)
-        if isinstance(value, dict | list):
+        if isinstance(value, dict | list) and not isinstance(value, FrozenDict | FrozenList):
             msgspec.structs.force_setattr(entry, name, _frozen(value, history))
 
 
@@ -81,8 +79,14 @@ class FrozenDict(dict[str, Any]):
     __slots__ = ("_history",)
 
     def __init__(self, items: dict[str, Any], history: History) -> None:
+        _require_new(self)
         super().__init__(items)
         self._history = history
+
+    @classmethod
+    def fromkeys(cls, keys: Iterable[str], value: Any = None) -> dict[str, Any]:  # type: ignore[override]  # noqa: ANN401 - JSON values
+        """Return a plain mapping."""
+        return dict.fromkeys(keys, value)
 
     def __copy__(self) -> dict[str, Any]:
         """Return a plain copy of this level."""
@@ -103,6 +107,7 @@ class FrozenList(list[Any]):
     __slots__ = ("_history",)
 
     def __init__(self, items: list[Any], history: History) -> None:
+        _require_new(self)
         super().__init__(items)
         self._history = history
 
@@ -117,6 +122,13 @@ class FrozenList(list[Any]):
     def __reduce__(self) -> Any:  # noqa: ANN401 - what pickle wants
         """Pickle as a plain list."""
         return list, (thawed(self),)
+
+
+def _require_new(container: FrozenDict | FrozenList) -> None:
+    # Python lets anybody call `__init__` once more, which would replace what is there.
+    history = getattr(container, "_history", None)
+    if history is not None:
+        history.refuse("__init__")
 
 
 def _refusing(name: str) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import math
 import re
 from typing import Any, Final
@@ -14,9 +15,15 @@ MAX_DEPTH: Final = 256
 MAX_PATH: Final = 1024
 """Longest path in an error, in characters."""
 
+MAX_SIZE: Final = 24 << 20
+"""Longest JSON of a payload, in bytes: its line must be one that readers still read whole."""
+
 _LONG_INT: Final = 16
 _LONG: Final = re.compile(rb"[0-9]{16}")
 """Digits of an integer that may be too large."""
+
+_MARSHAL: Final = 2
+"""A format of `marshal` that does not look for repeated objects, which would take time."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -48,16 +55,53 @@ def require_lossless(value: Any, path: str = "data") -> None:  # noqa: ANN401 - 
     Raises:
         DataError: It cannot; the error says where and why.
     """
+    row = b""
     try:
         row = _encode(value)
-        # What comes back equal is plain: a tuple, a set, NaN, a key that is no string do not. Of an
-        # integer that only Python represents, equality says nothing.
-        if _decode(row) == value and (len(row) < _LONG_INT or _LONG.search(row) is None):
+        # What comes back equal is plain: a tuple, a set, NaN, a key that is no string do not.
+        plain = len(row) <= MAX_SIZE and _is_builtin(value) and _decode(row) == value
+        # Of an integer that only Python represents, equality says nothing.
+        if plain and not _may_be_long(row) and not _is_deep(row, value):
             return
     except (msgspec.MsgspecError, RecursionError, TypeError, ValueError, OverflowError):
         pass
+    if len(row) > MAX_SIZE:
+        raise DataError(path, f"is larger than {MAX_SIZE >> 20} MiB as JSON")
     # Something is wrong, or unusual: look at it piece by piece.
     _inspect(value, path, 0, set())
+    if not row:
+        raise DataError(path, "cannot be written as JSON")
+
+
+def _is_builtin(value: Any) -> bool:  # noqa: ANN401 - that is the question
+    """Whether a value consists of nothing but Python's own types: no enums, no subclasses."""
+    try:
+        # The quickest way to look at all of it.
+        marshal.dumps(value, _MARSHAL)
+    except ValueError:
+        return False
+    return True
+
+
+def _may_be_long(row: bytes) -> bool:
+    return len(row) >= _LONG_INT and _LONG.search(row) is not None
+
+
+def _is_deep(row: bytes, value: object) -> bool:
+    """Whether a value, of which this is the JSON, is nested too deeply."""
+    if row.count(b"{") + row.count(b"[") <= MAX_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for above in level
+            for item in (above.values() if isinstance(above, dict) else above)  # type: ignore[attr-defined]
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _inspect(value: Any, path: str, depth: int, above: set[int]) -> None:  # noqa: ANN401 - as above
@@ -68,7 +112,7 @@ def _inspect(value: Any, path: str, depth: int, above: set[int]) -> None:  # noq
             raise DataError(path, "contains itself")
         above.add(id(value))
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            _inspect(item, _place(path, key, value), depth + 1, above)
+            _inspect(item, _place(path, key, value)[:MAX_PATH], depth + 1, above)
         above.discard(id(value))
         return
     problem = _problem(value)
@@ -79,10 +123,11 @@ def _inspect(value: Any, path: str, depth: int, above: set[int]) -> None:  # noq
 def _place(path: str, key: object, above: object) -> str:
     if isinstance(above, list):
         return f"{path}[{key}]"
-    if type(key) is not str or (problem := _problem(key)):
-        kind = f"type {type(key).__name__}" if type(key) is not str else problem
-        raise DataError(path, f"has a key of {kind}, not a string")
-    return f"{path}.{key}"[:MAX_PATH]
+    if type(key) is not str:
+        raise DataError(path, f"has a key of type {type(key).__name__}, not a string")
+    if problem := _problem(key):
+        raise DataError(path, f"has a key that {problem}")
+    return f"{path}.{key}"
 
 
 def _problem(value: object) -> str:

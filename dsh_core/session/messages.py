@@ -48,8 +48,13 @@ def surface(log: Iterable[Entry]) -> Sequence[Entry]:
 
 def _replace(nodes: list[Entry], entry: Entry, operation: dict[str, Any]) -> None:
     places = {node.seq: place for place, node in enumerate(nodes) if node.surface_op is not UNSET}
-    start = places.get(operation.get("startSeq", operation.get("start", -1)))
-    end = places.get(operation.get("endSeq", operation.get("end", -1)))
+    start, end = (
+        places.get(seq) if type(seq) is int else None
+        for seq in (
+            operation.get("startSeq", operation.get("start")),
+            operation.get("endSeq", operation.get("end")),
+        )
+    )
     if start is None or end is None or end < start:
         # It replaces nothing that is there: a check says so, and the message is not lost.
         nodes.append(entry)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 VERSION: Final = 4
 """Generation of the events that live sessions consist of."""
 
+MAX_TYPE: Final = 256
+"""Longest type of an event, in characters."""
+
+MAX_SOURCES: Final = 1 << 18
+"""How many other events an event may cite: the line must be one that readers still read whole."""
+
 
 def now_ms() -> int:
     """Return the time: Unix time in milliseconds."""
@@ -42,7 +48,8 @@ class Session:
         header: The session's header.
         kept: What plugins keep for the session's whole life, by plugin: it outlives the plugin, so
             that one that is loaded again finds it. What has a method ``close`` is closed with the
-            session.
+            session; what has ``abandon`` too is abandoned instead if the session is refused when
+            it is created.
     """
 
     def __init__(
@@ -102,21 +109,23 @@ class Session:
             The event, which is in the log by now.
 
         Raises:
-            DataError: JSON cannot carry the payload; nothing is logged.
+            DataError: JSON cannot carry the event; nothing is logged.
             Exception: What a listener raises; the event stays in the log.
         """
+        sources = None if source_event_seqs is None else list(source_event_seqs)
+        _require_envelope(type, surface_op, sources)
+        if not isinstance(data, dict):
+            raise DataError("data", "is no mapping")
+        require_lossless(data)
         entry = Entry(
             type,
             len(self._log),
             self._clock(),
             data,
-            UNSET if source_event_seqs is None else list(source_event_seqs),
+            UNSET if sources is None else [*sources],
             UNSET if surface_op is None else surface_op,
             True if ignorable else UNSET,
         )
-        if not isinstance(data, dict):
-            raise DataError("data", "is no mapping")
-        require_lossless(data)
         self._log.append(entry)
         if self._hook is not None:
             self._hook(self, entry)
@@ -136,6 +145,19 @@ class Session:
     def attach(self, hook: Hook | None) -> None:
         """Have every appended event shown to somebody, or nobody; used by the store."""
         self._hook = hook
+
+
+def _require_envelope(kind: object, surface_op: object, sources: list[int] | None) -> None:
+    """Refuse an event that cannot be written, whatever its payload."""
+    if not isinstance(kind, str) or not 0 < len(kind) <= MAX_TYPE:
+        raise DataError("type", f"is no text of 1 to {MAX_TYPE} characters")
+    require_lossless(kind, "type")
+    if surface_op is not None:
+        require_lossless(surface_op, "surfaceOp")
+    if sources is not None:
+        if len(sources) > MAX_SOURCES:
+            raise DataError("sourceEventSeqs", f"has more than {MAX_SOURCES} items")
+        require_lossless(sources, "sourceEventSeqs")
 
 
 class _View(Sequence[Entry]):

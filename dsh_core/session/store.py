@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.context import Service
 from dsh_core.events import SessionHeader
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from dsh_core.context import Context, Disposer
     from dsh_core.session.entry import Entry
+
+_logger: Final = logging.getLogger("dsh_core")
 
 
 class SessionStore(Service):
@@ -58,8 +61,7 @@ class SessionStore(Service):
             ValueError: A session of this id lives.
         """
         if id is None:
-            self._count += 1
-            id = f"session-{self._count}"  # noqa: A001 - as above
+            id = self._next_id()  # noqa: A001 - as above
         if id in self._live:
             raise ValueError(f'session "{id}" already exists')
         header.setdefault("version", VERSION)
@@ -73,9 +75,16 @@ class SessionStore(Service):
             self.ctx.emit("session/created", session)
         except BaseException:
             # Nobody gets to hold it, so nobody could end it.
+            _let_go(session, "abandon", "close")
             disposer()
             raise
         return session
+
+    def _next_id(self) -> str:
+        while True:
+            self._count += 1
+            if (id_ := f"session-{self._count}") not in self._live:
+                return id_
 
     def fork(
         self,
@@ -127,8 +136,17 @@ class SessionStore(Service):
         try:
             self.ctx.emit("session/closed", session)
         finally:
-            kept, session.kept = session.kept, {}
-            for thing in kept.values():
-                close = getattr(thing, "close", None)
-                if callable(close):
-                    close()
+            _let_go(session, "close")
+
+
+def _let_go(session: Session, *ways: str) -> None:
+    """End all that plugins keep for a session; each thing in the first way that it has."""
+    kept, session.kept = session.kept, {}
+    for thing in kept.values():
+        way = next((way for name in ways if callable(way := getattr(thing, name, None))), None)
+        if way is None:
+            continue
+        try:
+            way()
+        except Exception as error:  # noqa: BLE001 - the others must be ended too
+            _logger.error("session %r: %r", session.id, error)  # noqa: TRY400 - short
