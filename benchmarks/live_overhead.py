@@ -55,6 +55,12 @@ TURN = [
     ("step/end", {"step": 1}),
     ("turn/end", {"reason": {"kind": "completed"}}),
 ]
+QUIET = [
+    ("workspace/changes", {"turn": 1}),
+    ("request/context", {"provider": "p", "model": "m"}),
+    ("todo/write", {"todos": []}),
+    ("subagent/model-selection-policy", {"allowedModels": []}),
+]
 SPANS_A_TURN = 4
 
 
@@ -100,10 +106,10 @@ def _quiet(ctx: Any) -> None:  # noqa: ANN401 - services are attributes
     session: Session = ctx.sessions.create()
     session.append("turn/start", {"turn": 1})
     session.append("step/start", {"turn": 1, "step": 1})
-    data = {"todos": []}
     append = session.append
-    for _ in range(APPENDS):
-        append("todo/write", data)
+    for _ in range(APPENDS // len(QUIET)):
+        for kind, data in QUIET:
+            append(kind, data)
     ctx.sessions.close(session)
 
 

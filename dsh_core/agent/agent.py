@@ -97,6 +97,8 @@ class Agent:
         self.woken = asyncio.Event()
         self._ctx = ctx
         self._status = AgentStatus.IDLE
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     @property
     def status(self) -> AgentStatus:
@@ -168,6 +170,14 @@ class Agent:
         self.session.append("user/message", message, surface_op=APPEND)
         return str(message["id"])
 
+    async def settled(self) -> None:
+        """Wait until nothing is left to do, or its life is over."""
+        await self._settled.wait()
+
+    def settle(self) -> None:
+        """Say that nothing is left to do; for the loop."""
+        self._settled.set()
+
     def abort(self, reason: object = DEFAULT_REASON) -> None:
         """Abort the current step; without one nothing happens.
 
@@ -190,6 +200,7 @@ class Agent:
     def _queue(self, target: str, content: Content, source: Mapping[str, Any]) -> str:
         self._require_life()
         message = self._message(_blocks(content), source)
+        self._settled.clear()
         try:
             self.inbox.put(target, message)
             self._ctx.emit("agent/queued", self, message, target == NEXT_STEP)

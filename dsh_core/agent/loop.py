@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.abort import AbortController
 from dsh_core.agent.agent import Agent, AgentOptions, AgentStatus, random_id
-from dsh_core.agent.inbox import NEXT_TURN
 from dsh_core.agent.report import report
 from dsh_core.agent.turn import Turn
 from dsh_core.context import Service
+from dsh_core.context.effects import Disposer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from dsh_core.context import Context
     from dsh_core.session import Session
 
 MAX_ID: Final = 200
+"""Characters of an agent's id."""
+
+LAST_PATIENCE_S: Final = 1.0
+"""How long work that is cancelled may take to end, at least."""
+
+_logger: Final = logging.getLogger("dsh_core")
 
 
 class AgentLoop(Service):
@@ -61,54 +69,93 @@ class AgentLoop(Service):
             options: Fields of `AgentOptions` that differ from the loop's.
 
         Raises:
+            TypeError: An option is no field of `AgentOptions`.
             ValueError: An agent or session of this id lives.
         """
         if not 0 < len(id) <= MAX_ID:
             raise ValueError(f"an agent's id has 1 to {MAX_ID} characters")
+        asked = replace(self._defaults, **options)
         live: Context = self.ctx if ctx is None else ctx
-        own = session is None
-        if session is None:
-            session = self.ctx.sessions.create(f"{id}-session", ctx=live)
-        agent = Agent(self.ctx, id, session, replace(self._defaults, **options), self._new_id)
+        made: list[Agent] = []
 
         def effect() -> Iterator[Callable[[], Any]]:
-            if own:
-                yield lambda: self._close_session(session)
-            yield self.ctx.agents.register(agent, ctx=live)
-            driver = asyncio.get_running_loop().create_task(self._drive(agent))
-            yield lambda: _end(agent, driver)
+            life, own = _Life(), session
+            if own is None:
+                store = self.ctx.sessions
+                own = store.create(f"{id}-session", ctx=life)
+                yield lambda: self._guarded(agent, lambda: store.close(own))
+            agent = Agent(self.ctx, id, own, asked, self._new_id)
+            yield lambda: self._guarded(agent, agent.dispose)
+            leave = self.ctx.agents.register(agent, ctx=life)
+            yield lambda: self._guarded(agent, leave)
+            driver = asyncio.get_running_loop().create_task(self._drive(agent), name=f"agent {id}")
+            driver.add_done_callback(lambda _: self._over(agent, driver, ends))
+            yield lambda: self._end(agent, driver)
+            made.append(agent)
 
-        live.effect(effect, f"agent {id} of")
-        return agent
-
-    def _close_session(self, session: Session) -> None:
-        store = self.ctx.get("sessions")
-        if store is not None:
-            store.close(session)
+        ends = [live.effect(effect, f"agent {id} of")]
+        if live is not self.ctx:
+            # Without its loop it could not go on.
+            ends.append(self.ctx.effect(lambda: ends[0], f"agent {id} of"))
+        return made[0]
 
     async def _drive(self, agent: Agent) -> None:
-        while agent.alive:
-            await agent.woken.wait()
-            agent.woken.clear()
-            while agent.inbox.waiting(NEXT_TURN) and agent.alive:
-                self._guarded(agent, lambda: agent.become(AgentStatus.RUNNING))
-                await Turn(self.ctx, agent).run()
-            self._guarded(agent, lambda: agent.become(AgentStatus.IDLE))
+        try:
+            while agent.alive:
+                await agent.woken.wait()
+                agent.woken.clear()
+                while agent.inbox.waiting() and agent.alive:
+                    await self._take_turn(agent)
+                self._guarded(agent, lambda: agent.become(AgentStatus.IDLE))
+                if not agent.inbox.waiting():
+                    agent.settle()
+        finally:
+            agent.settle()
 
-    def _guarded(self, agent: Agent, action: Callable[[], None]) -> None:
-        """Do something whose listeners must not end the agent's life."""
+    async def _take_turn(self, agent: Agent) -> None:
+        agent.work = AbortController()
+        self._guarded(agent, lambda: agent.become(AgentStatus.RUNNING))
+        if agent.alive:
+            await Turn(self.ctx, agent).run()
+        # Turns that fail at once, one after another, must not keep everybody else from running.
+        await asyncio.sleep(0)
+
+    def _guarded(self, agent: Agent, action: Callable[[], object]) -> None:
+        """Do something whose listeners must not end the agent's life, or its end."""
         try:
             action()
         except Exception as error:  # noqa: BLE001 - reported, and the agent lives on
             report(self.ctx, agent, error)
 
+    def _end(self, agent: Agent, driver: asyncio.Task[None]) -> Awaitable[None] | None:
+        """End an agent, and wait for what it does to notice; not for long."""
+        self._guarded(agent, agent.dispose)
+        return None if driver.done() else _wait_for(agent, driver)
 
-async def _end(agent: Agent, driver: asyncio.Task[None]) -> None:
-    """End an agent, and wait for what it does to notice; not for long."""
-    agent.dispose()
-    if driver is asyncio.current_task():
-        return
-    await asyncio.wait([driver], timeout=agent.options.patience_s)
+    def _over(self, agent: Agent, driver: asyncio.Task[None], ends: list[Disposer]) -> None:
+        """Undo what is left of an agent that nobody drives any more."""
+        if not driver.cancelled() and (error := driver.exception()) is not None:
+            _logger.error("agent %r has failed: %r", agent.id, error)
+        for end in reversed(ends):
+            end()
+
+
+class _Life:
+    """Stands in for a context: what ends with an agent ends after it, not at the same time."""
+
+    def effect(self, make: Callable[[], Any], label: str = "") -> Disposer:
+        """Do something that only what is returned undoes."""
+        del label
+        disposer = Disposer(lambda _: None)
+        disposer.make(make)
+        return disposer
+
+
+async def _wait_for(agent: Agent, driver: asyncio.Task[None]) -> None:
+    patience_s = agent.options.patience_s
+    await asyncio.wait([driver], timeout=patience_s)
     if not driver.done():
         driver.cancel()
-        await asyncio.wait([driver])
+        await asyncio.wait([driver], timeout=max(patience_s, LAST_PATIENCE_S))
+    if not driver.done():
+        _logger.error("agent %r does not end: something swallows its cancellation", agent.id)

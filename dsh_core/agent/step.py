@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from dsh_core.abort import AbortError
 from dsh_core.errors import LlmError, to_error
 from dsh_core.llm import BlockAssembler, GenerateOptions, finish_error, pack
 from dsh_core.llm.chunks import finish_failed
+from dsh_core.llm.text import clip
 from dsh_core.session.closing import result_message
 from dsh_core.session.entry import APPEND
-from dsh_core.session.lossless import DataError
+from dsh_core.session.lossless import DataError, require_lossless
 from dsh_core.tool_types import ToolExecution, ToolExecutionResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from dsh_core.abort import AbortSignal
     from dsh_core.agent.agent import Agent
@@ -67,7 +69,7 @@ class Step:
         """Log the standing instructions if they are new."""
         prompt = self._agent.options.system_prompt
         head = self._latest("system/message")
-        known = "" if head is None else head.data["message"]["content"][0]["text"]
+        known = "" if head is None else _text_of(head)
         if not prompt or prompt == known:
             return
         if head is None and any(_is_message(entry) for entry in self._session.events):
@@ -98,16 +100,17 @@ class Step:
             Exception: The model failed, the step was aborted, or a listener raised.
         """
         options = await self._request()
+        self._agent.work.signal.raise_if_aborted()
         provider = self._log_request(options)
         assembler, stream = await self._answer(options)
-        message = self._ctx.waterfall(
-            "agent/step-result",
-            self._agent,
-            assembler.message(),
-            inner=lambda _agent, message: message,
+        message = await settled(
+            self._ctx.waterfall(
+                "agent/step-result",
+                self._agent,
+                assembler.message(),
+                inner=lambda _agent, message: message,
+            )
         )
-        if inspect.isawaitable(message):
-            message = await message
         kind = str(assembler.finish.get("kind", "stop"))
         content = self._content(message, kind)
         data: dict[str, Any] = {
@@ -143,11 +146,11 @@ class Step:
             max_tokens=asked.max_tokens,
             signal=agent.work.signal,
         )
-        found = self._ctx.waterfall(
-            "agent/request", agent, options, inner=lambda _agent, options: options
+        found = await settled(
+            self._ctx.waterfall(
+                "agent/request", agent, options, inner=lambda _agent, options: options
+            )
         )
-        if inspect.isawaitable(found):
-            found = await found
         if not isinstance(found, GenerateOptions):
             raise TypeError("a listener of agent/request returned no GenerateOptions")
         if not found.model:
@@ -174,7 +177,7 @@ class Step:
             config["stop"] = list(options.stop)
         header = {"config": config, "tools": [dict(tool) for tool in options.tools]}
         before = self._latest("request/header")
-        if before is None or before.data["header"] != header:
+        if before is None or before.data.get("header") != header:
             reason = "initial" if before is None else "change"
             self._session.append("request/header", {"header": header, "reason": reason})
             self._session.append("request/context", {"provider": provider, "model": options.model})
@@ -188,11 +191,12 @@ class Step:
         failure: Exception | None = None
         try:
             stream = self._ctx.llm.stream(options)
-            async for chunk in _until_aborted(stream, agent.work.signal):
-                timed.append((self._session.now(), chunk))
-                assembler.add(chunk)
-                self._ctx.emit("agent/stream-chunk", agent, chunk)
-                _require_end(len(timed))
+            async with aclosing(_until_aborted(stream, agent.work.signal)) as chunks:
+                async for chunk in chunks:
+                    assembler.add(chunk)
+                    timed.append((self._session.now(), chunk))
+                    self._ctx.emit("agent/stream-chunk", agent, chunk)
+                    _require_end(len(timed))
         except Exception as error:  # noqa: BLE001 - logged, and raised again
             failure = to_error(error)
         else:
@@ -201,8 +205,15 @@ class Step:
             return assembler, pack(timed)
         if not timed or timed[-1][1].get("type") != "finish":
             timed.append((self._session.now(), finish_failed(failure)))
-        self._session.append("assistant/attempt", {**self._place, "stream": pack(timed)})
+        self._log_attempt(timed)
         raise failure
+
+    def _log_attempt(self, timed: list[tuple[int, Mapping[str, Any]]]) -> None:
+        try:
+            self._session.append("assistant/attempt", {**self._place, "stream": pack(timed)})
+        except DataError:
+            # What was streamed is no plain JSON, but the failure is.
+            self._session.append("assistant/attempt", {**self._place, "stream": pack(timed[-1:])})
 
     def _content(self, message: Any, kind: str) -> list[dict[str, Any]]:  # noqa: ANN401 - a listener's
         """Return the blocks to log: calls that were cut off are left out, ids made unique."""
@@ -240,29 +251,49 @@ class Step:
 
     def _log_result(self, call: Entry, result: ToolExecutionResult) -> None:
         call_id = call.data["callId"]
-        message = result_message(
-            self._agent.new_id(), call_id, result.content, failed=result.is_error
-        )
+        content, failed = result.content, bool(result.is_error)
+        message = result_message(self._agent.new_id(), call_id, content, failed=failed)
         data: dict[str, Any] = {**self._place, "message": message}
-        if result.is_error and result.error is not None:
-            data["error"] = {"name": result.error.name, "code": result.error.code}
-        try:
-            self._session.append(
-                "tool/result", data, surface_op=APPEND, source_event_seqs=[call.seq]
-            )
-        except DataError as error:
-            text = {"type": "text", "text": f"Error: the result is no plain JSON: {error.problem}"}
+        if failed and result.error is not None:
+            data["error"] = {key: clip(str(getattr(result.error, key))) for key in ("name", "code")}
+        problem = _problem(content)
+        if problem:
+            text = {"type": "text", "text": f"Error: the result cannot be logged: {problem}"}
             message |= {"content": [text], "isError": True}
-            self._session.append(
-                "tool/result", data, surface_op=APPEND, source_event_seqs=[call.seq]
-            )
+        self._session.append("tool/result", data, surface_op=APPEND, source_event_seqs=[call.seq])
 
     def _latest(self, type_: str) -> Entry | None:
         return next((e for e in reversed(self._session.events) if e.type == type_), None)
 
 
+def _text_of(entry: Entry) -> object:
+    try:
+        return entry.data["message"]["content"][0]["text"]
+    except (LookupError, TypeError):
+        # Somebody else has logged it.
+        return None
+
+
 def _is_message(entry: Entry) -> bool:
     return entry.type in ("user/message", "assistant/message", "tool/result")
+
+
+async def settled(value: Any) -> Any:  # noqa: ANN401 - whatever it is
+    """Return what a waterfall comes to; listeners may be asynchronous, around each other too."""
+    while inspect.isawaitable(value):
+        value = await value
+    return value
+
+
+def _problem(content: object) -> str:
+    """Say why a result cannot be logged; nothing if it can."""
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        return "it is no list of content blocks"
+    try:
+        require_lossless(content, "content")
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 def _require_end(count: int) -> None:
@@ -282,24 +313,45 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - what the model wrote
 
 async def _until_aborted(
     stream: AsyncIterator[Mapping[str, Any]], signal: AbortSignal
-) -> AsyncIterator[Mapping[str, Any]]:
+) -> AsyncGenerator[Mapping[str, Any], None]:
     """Yield what a stream yields, and stop waiting for it once it is not wanted any more."""
     stop = asyncio.ensure_future(signal.wait())
+    chunk: asyncio.Future[Mapping[str, Any]] | None = None
     try:
         while True:
             chunk = asyncio.ensure_future(anext(stream))
-            try:
-                await asyncio.wait({chunk, stop}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                if not chunk.done():
-                    chunk.cancel()
-            if not chunk.done():
-                await asyncio.wait({chunk})
+            chunk.add_done_callback(_seen)
+            await asyncio.wait({chunk, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await _ended(chunk)
             if chunk.cancelled():
-                raise AbortError(signal.reason)
-            error = chunk.exception()
-            if isinstance(error, StopAsyncIteration):
+                signal.raise_if_aborted()
+                raise LlmError("the stream was cancelled", "STREAM_CLOSED")
+            if isinstance(chunk.exception(), StopAsyncIteration):
                 return
-            yield chunk.result()
+            found = chunk.result()
+            if not isinstance(found, Mapping):
+                raise LlmError(f"a chunk is a {type(found).__name__}", "MALFORMED_RESPONSE")
+            if signal.aborted and found.get("type") != "finish":
+                # One that never waits would never notice.
+                signal.raise_if_aborted()
+            yield found
     finally:
         stop.cancel()
+        if chunk is not None:
+            await _ended(chunk)
+        # What it raises at its end must not hide why it ends.
+        with suppress(Exception):
+            await settled(stream.aclose())  # type: ignore[attr-defined] # if it can be closed
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """Take note of what a task has failed with: nobody may be left to do so."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    """Make a task end, if it has not."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})

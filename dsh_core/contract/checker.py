@@ -168,7 +168,7 @@ class Checker:
                 self._recover(error, event, line)
         run.last_seq, run.last_line = event.seq, line
         self.events += 1
-        return self._collect()
+        return self._collect() if run.findings else []
 
     def observe_all(self, events: Sequence[SessionEvent], lines: Sequence[int]) -> list[Finding]:
         """Check events in their order.

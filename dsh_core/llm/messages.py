@@ -23,9 +23,7 @@ from dsh_core.llm.text import clip
 try:
     import httpx
 except ImportError as missing:
-    raise ImportError(
-        f"dsh_core.llm.messages needs httpx: {install_hint('harness')}"
-    ) from missing
+    raise ImportError(f"dsh_core.llm.messages needs httpx: {install_hint('harness')}") from missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine

@@ -26,7 +26,7 @@ class Cursor:
     """
 
     def __init__(self, session: Session, seen: int = 0) -> None:
-        self._log = session.events
+        self._session = session
         self.seen = seen
 
     def up_to(self, entry: Entry) -> Sequence[Entry]:
@@ -39,15 +39,15 @@ class Cursor:
             Everything up to it; nothing if it is known; just itself if the log holds another event
             in its place.
         """
-        seq, log = entry.seq, self._log
-        if not 0 <= seq < len(log) or log[seq] is not entry:
+        if not self._session.holds(entry):
             return (entry,)
-        if seq < self.seen:
+        start, end = self.seen, entry.seq + 1
+        if end <= start:
             return ()
-        start, self.seen = self.seen, seq + 1
-        return (entry,) if start == seq else log[start : seq + 1]
+        self.seen = end
+        return (entry,) if end == start + 1 else self._session.events[start:end]
 
     def rest(self) -> Sequence[Entry]:
         """Return everything that is news."""
-        start, self.seen = self.seen, len(self._log)
-        return self._log[start:]
+        start, self.seen = self.seen, self._session.seq
+        return self._session.events[start:]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from msgspec import UNSET
 
 from dsh_core.events import SessionHeader
-from dsh_core.session.entry import Entry, read_event
+from dsh_core.session.entry import Entry
 from dsh_core.session.lossless import DataError, require_lossless
 from dsh_core.session.messages import derive_messages
 
@@ -131,11 +131,16 @@ class Session:
             self._hook(self, entry)
         return entry
 
+    def holds(self, entry: Entry) -> bool:
+        """Whether an entry is the one that the log has in its place."""
+        seq, log = entry.seq, self._log
+        return 0 <= seq < len(log) and log[seq] is entry
+
     def event_of(self, entry: Entry) -> SessionEvent:
         """Return an entry as checks and traces read it; the newest one is read once for all."""
         last = self._last
         if last is None or last[0] is not entry:
-            last = self._last = (entry, read_event(entry.row))
+            last = self._last = (entry, entry.event)
         return last[1]
 
     def derive_messages(self) -> list[dict[str, Any]]:
@@ -151,7 +156,8 @@ def _require_envelope(kind: object, surface_op: object, sources: list[int] | Non
     """Refuse an event that cannot be written, whatever its payload."""
     if not isinstance(kind, str) or not 0 < len(kind) <= MAX_TYPE:
         raise DataError("type", f"is no text of 1 to {MAX_TYPE} characters")
-    require_lossless(kind, "type")
+    if not kind.isascii():
+        require_lossless(kind, "type")
     if surface_op is not None:
         require_lossless(surface_op, "surfaceOp")
     if sources is not None:

@@ -81,7 +81,8 @@ class InvariantSpanProcessor(SessionSpanProcessor):
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
         """Check an event."""
         session = span.session
-        findings = self._checker(session).observe(event, session.line)
+        checker: Checker = session.notes.get(self) or self._checker(session)
+        findings = checker.observe(event, session.line)
         if findings:
             self._write(findings, span)
 

@@ -19,6 +19,7 @@ from dsh_core.errors import (
     LlmError,
     ToolArgsError,
     error_code,
+    error_data,
     is_harness_error,
     to_error,
 )
@@ -223,6 +224,39 @@ class TestErrorCode:
         exc = ValueError("x")
         exc.code = "EACCES"  # type: ignore[attr-defined]
         assert error_code(exc) is None
+
+
+class TestErrorData:
+    """What a log says of any exception."""
+
+    def test_error_data_is_the_message_and_the_code(self) -> None:
+        assert error_data(HarnessError("m", "C")) == {"message": "m", "code": "C"}
+
+    def test_an_error_of_the_operating_system_has_its_symbolic_name_as_code(self) -> None:
+        data = error_data(OSError(errno.ENOENT, "gone", "/x"))
+        assert data == {"message": "[Errno 2] gone: '/x'", "code": "ENOENT"}
+
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [(ValueError("m"), "m"), (OSError("m"), "m"), (ValueError(), ""), (KeyError("k"), "'k'")],
+    )
+    def test_without_a_code_there_is_only_the_message(self, error: Exception, message: str) -> None:
+        assert error_data(error) == {"message": message}
+
+    def test_a_code_of_an_attribute_is_none(self) -> None:
+        error = ValueError("m")
+        error.code = 5  # type: ignore[attr-defined]
+        assert error_data(error) == {"message": "m"}
+
+    def test_an_error_that_cannot_be_shown_is_named(self) -> None:
+        class MuteError(ValueError):
+            def __str__(self) -> str:
+                raise ValueError("no text")
+
+        assert error_data(MuteError()) == {"message": "<unprintable MuteError>"}
+
+    def test_what_is_no_error_is_one_of_unknown_code(self) -> None:
+        assert error_data(to_error("boom")) == {"message": "boom", "code": "UNKNOWN"}
 
 
 def same(one: HarnessError, other: HarnessError) -> None:
