@@ -151,10 +151,13 @@ def usage_of(raw: Raw) -> Usage | None:
         return None
 
 
-_READERS: Final[Mapping[type, Callable[[Any], SessionFailure | None]]] = {
+_READERS: Final[Mapping[type[SessionEvent], Callable[[Any], SessionFailure | None]]] = {
     ToolResult: _of_result,
     AssistantChunk: _of_chunk,
     AssistantAttempt: _of_attempt,
     TurnEnd: _of_turn,
 }
 """How to read the events that can report a failure; most events cannot."""
+
+REPORTING: Final = frozenset(str(kind.__struct_config__.tag) for kind in _READERS)
+"""Types of these events."""

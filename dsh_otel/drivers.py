@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.events import UnknownEvent
 from dsh_otel.processors.base import SessionSpanProcessor
 
 if TYPE_CHECKING:
@@ -52,14 +53,27 @@ class Drivers:
             if isinstance(processor, SessionSpanProcessor):
                 found.setdefault(id(processor), processor)
         self.active = list(found.values())
+        # Who wants to see the events of a class, found out when the first one comes.
+        self._watching: dict[type[SessionEvent], Sequence[SessionSpanProcessor]] = {}
 
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
-        """Show an event to all processors."""
-        for processor in self.active:
+        """Show an event to the processors that want to see it."""
+        try:
+            processors = self._watching[type(event)]
+        except KeyError:
+            processors = self._who_watches(event)
+        for processor in processors:
             try:
                 processor.on_event(event, span)
             except Exception as error:  # noqa: BLE001 - the host must not suffer
                 self._failed(processor, error)
+
+    def _who_watches(self, event: SessionEvent) -> Sequence[SessionSpanProcessor]:
+        found = [one for one in self.active if one.watches is None or event.type in one.watches]
+        if not isinstance(event, UnknownEvent):
+            # Unknown events of all types share one class.
+            self._watching[type(event)] = found
+        return found
 
     def on_fault(self, fault: Fault, span: SessionSpan) -> None:
         """Show damage to all processors."""
@@ -82,6 +96,7 @@ class Drivers:
 
     def _failed(self, processor: SessionSpanProcessor, error: Exception) -> None:
         self.active = [one for one in self.active if one is not processor]
+        self._watching = {}
         self._guard.failed(type(processor).__name__, error)
 
 

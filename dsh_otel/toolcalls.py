@@ -37,6 +37,9 @@ class ToolCalls:
         session: The session.
         starter: Starts the spans.
         unclosed: Counts spans that the log never closed, by kind.
+
+    Attributes:
+        only: The one open call; None if there are none or several.
     """
 
     def __init__(self, session: Session, starter: SpanStarter, unclosed: Counter[str]) -> None:
@@ -44,15 +47,14 @@ class ToolCalls:
         self._starter = starter
         self._unclosed = unclosed
         self._open: dict[str, SessionSpan] = {}
+        self.only: SessionSpan | None = None
 
     def __bool__(self) -> bool:
         """Whether any call is open."""
         return bool(self._open)
 
-    @property
-    def only(self) -> SessionSpan | None:
-        """The one open call; None if there are none or several."""
-        return next(iter(self._open.values())) if len(self._open) == 1 else None
+    def _changed(self) -> None:
+        self.only = next(iter(self._open.values())) if len(self._open) == 1 else None
 
     def open(
         self, event: ToolCall, parent: SessionSpan | None, now_ns: int, before_ns: int
@@ -83,6 +85,7 @@ class ToolCalls:
             attributes[Attr.TOOL_ARGUMENTS] = data.arguments
         self._starter.start(span, parent, attributes, data.step, data.call_id, event.seq)
         self._open[data.call_id] = span
+        self._changed()
         return span
 
     def take(self, event: ToolResult) -> SessionSpan | None:
@@ -92,7 +95,9 @@ class ToolCalls:
         span = self._open.get(call_id)
         if span is None or (span.turn, span.step) != (data.turn, data.step):
             return None
-        return self._open.pop(call_id)
+        del self._open[call_id]
+        self._changed()
+        return span
 
     def close(self, end_ns: int) -> None:
         """Give up all open calls.
@@ -100,7 +105,7 @@ class ToolCalls:
         Args:
             end_ns: When they end, Unix time in ns.
         """
-        spans, self._open = self._open, {}
+        spans, self._open, self.only = self._open, {}, None
         for span in spans.values():
             self._give_up(span, end_ns)
 

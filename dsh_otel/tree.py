@@ -145,13 +145,12 @@ class SpanTree:
 
     def innermost(self) -> SessionSpan:
         """Return the innermost open span; outside all spans, one that starts only if written to."""
-        call, step = self._tools.only, self._step
+        call, step, attempts = self._tools.only, self._step, self._attempts
         # A call that is left over from another step is not what the session is at.
         if call is not None and (step is None or (call.turn, call.step) == (step.turn, step.step)):
             return call
-        attempt = self._attempts.span
-        if attempt is not None and not self._attempts.settled:
-            return attempt
+        if attempts.span is not None and not attempts.settled:
+            return attempts.span
         return step or self._turn or self._outside()
 
     def _parent(self) -> SessionSpan | None:

@@ -66,11 +66,14 @@ class Step:
             self._session.append("user/message", messages.pop(0), surface_op=APPEND)
 
     def _say_who_it_is(self) -> None:
-        """Log the standing instructions if they are new."""
+        """Log the standing instructions if they are new.
+
+        Without any, an empty message keeps their place: whoever goes on with the session may have
+        some, the runtime always does, and behind other messages no reader accepts them.
+        """
         prompt = self._agent.options.system_prompt
         head = self._latest("system/message")
-        known = "" if head is None else _text_of(head)
-        if not prompt or prompt == known:
+        if head is not None and (not prompt or prompt == _text_of(head)):
             return
         if head is None and any(_is_message(entry) for entry in self._session.events):
             # Instructions stand at the head of the conversation, or nowhere in it.
@@ -78,7 +81,7 @@ class Step:
         message = {
             "id": self._agent.new_id(),
             "role": "system",
-            "content": [{"type": "text", "text": prompt}],
+            "content": [{"type": "text", "text": prompt}] if prompt else [],
             "source": {"kind": "system-prompt"},
         }
         self._session.append(

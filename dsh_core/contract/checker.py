@@ -345,6 +345,15 @@ def _compose(chain: Sequence[Handler]) -> Handler:
             two(event, line)
 
         return call_two
+    if len(chain) == 3:  # noqa: PLR2004 - as it says
+        one, two, three = chain
+
+        def call_three(event: SessionEvent, line: int) -> None:
+            one(event, line)
+            two(event, line)
+            three(event, line)
+
+        return call_three
     first, second, *rest = chain
 
     def call_all(event: SessionEvent, line: int) -> None:

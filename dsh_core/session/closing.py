@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 INTERRUPTED: Final = "interrupted"
 FORKED: Final = "forked"
 _NOT_STARTED: Final = {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
-_NOT_STARTED_TEXT: Final = "Error: the tool was not started"
+_NOT_STARTED_TEXT: Final = (
+    "The tool call was interrupted before the Harness recorded it as started. "
+    "Retry it if it is still needed."
+)
+"""Part of the format: the runtime takes a log with any other text in this place for corrupt."""
 _UNKNOWN: Final = {"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"}
 _UNKNOWN_TEXT: Final = "Error: the tool was started, and its outcome is not known"
 

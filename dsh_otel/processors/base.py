@@ -23,7 +23,12 @@ class SessionSpanProcessor(SpanProcessor):
 
     Add it to a provider (`TracerProvider.add_span_processor`) or hand it to `SessionTracer`; a
     processor that is given both ways is driven once.
+
+    Attributes:
+        watches: Types of the events that it wants to see, None for all.
     """
+
+    watches: frozenset[str] | None = None
 
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
         """See an event.

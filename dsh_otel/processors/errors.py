@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from dsh_core.codes import Family
 from dsh_core.events import ToolResult, TurnStart
-from dsh_core.failures import Part, failure_of
+from dsh_core.failures import REPORTING, Part, failure_of
 from dsh_otel.clean import is_token
 from dsh_otel.names import OTHER, Attr, Event, EventAttr
 from dsh_otel.processors.base import SessionSpanProcessor
@@ -27,6 +27,8 @@ class ErrorSpanProcessor(SessionSpanProcessor):
     On the span: status, ``error.type`` (the code), ``dsh.error.*`` and ``dsh.route``; for tool
     calls a span event ``dsh.tool.error`` too. A route proposes; nothing here acts.
     """
+
+    watches = REPORTING | {str(TurnStart.type)}
 
     def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
         """Classify the failure that an event reports, if it reports one."""

@@ -360,3 +360,26 @@ def test_the_checks_of_a_real_case_survive_a_broken_neighbour(logged: Logged) ->
     found = [attributes(span).get("dsh.violation.first") for span in spans]
     assert found.count("turn.overlap") == 1
     assert len(logged.take()) == 1
+
+
+class Picky(SessionSpanProcessor):
+    """Wants to see steps, and events that only some plugin knows."""
+
+    watches = frozenset({"step/start", "mine/known"})
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_event(self, event: SessionEvent, span: SessionSpan) -> None:
+        self.seen.append(event.type)
+
+
+def test_a_processor_sees_the_events_that_it_watches() -> None:
+    picky, script = Picky(), Script()
+    script.opened()
+    script.add("mine/known")
+    script.add("mine/other")
+    script.add("mine/known")
+    script.closed()
+    Tracing(V4, picky).run(script.events)
+    assert picky.seen == ["step/start", "mine/known", "mine/known"]

@@ -33,6 +33,9 @@ _REQUIRED: Final = {
 _OPTIONAL: Final = {"type", "cwd", "parentSession", "origin", "agentPreset"}
 _RETIRED: Final = ("sandboxMode", "approvalPolicy")
 
+_OBJECT: Final = ord("{")
+"""How the JSON of an object begins."""
+
 
 class Rules(RuleSet):
     """What makes a row of the log a proper row, whatever its type."""
@@ -106,7 +109,7 @@ class Rules(RuleSet):
 
     def _untyped(self, event: SessionEvent, line: int) -> None:
         # The decoder leaves the payload of these as it is, whatever it is.
-        if bytes(memoryview(event.data)[:1]) != b"{":
+        if memoryview(event.data)[0] != _OBJECT:
             problem = "data must be an object"
             self.run.report("envelope.invalid", problem, seq=event.seq, line=line)
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from dsh_core.contract.run import Run
 
 V4 = (Contract.V4,)
-SURFACE: Final = (UserMessage, AssistantMessage, ToolResult, SystemMessage, DeveloperMessage)
+SURFACE: Final[frozenset[type[SessionEvent]]] = frozenset(
+    {UserMessage, AssistantMessage, ToolResult, SystemMessage, DeveloperMessage}
+)
 MAX_CITED: Final = 1_000_000
 _ORDINARY: Final = 0
 _SYSTEM: Final = 1
@@ -102,7 +104,7 @@ class Rules(RuleSet):
         return {} if self.run.contract is Contract.SEED else {EVERY: self._any}
 
     def _any(self, event: SessionEvent, line: int) -> None:
-        if isinstance(event, SURFACE):
+        if type(event) in SURFACE:
             self._message(event, line)
         elif event.surface_op is not ABSENT or event.source_event_seqs is not ABSENT:
             self.run.report(
