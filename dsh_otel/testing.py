@@ -221,8 +221,7 @@ class Harness:
 
     async def turn(self, agent: Agent, text: str) -> None:
         """Say something to an agent, and wait until it has nothing left to do."""
-        agent.send(text)
-        await agent.settled()
+        await agent.ask(text)
 
     @property
     def sessions(self) -> Sequence[Session]:

@@ -132,6 +132,19 @@ class Agent:
         """
         return self._queue(NEXT_TURN, content, source)
 
+    async def ask(self, content: Content, *, source: Mapping[str, Any] = USER) -> None:
+        """Say something to it, and wait until it has nothing left to do, see `send`, `settled`.
+
+        Args:
+            content: A text, or content blocks.
+            source: Who says it.
+
+        Raises:
+            RuntimeError: It is disposed.
+        """
+        self.send(content, source=source)
+        await self.settled()
+
     def steer(self, content: Content, *, source: Mapping[str, Any] = USER) -> str:
         """Say something that the running turn must heed; when it is idle, the same as `send`.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import StatusCode
+from rich.console import Console
 from rich.text import Text
 
 from dsh_otel.export.sink import SinkReport
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan
-    from rich.console import Console
 
 MAX_WAITING: Final = 100_000
 """Spans kept while their root is open; more are printed without their parents."""
@@ -53,11 +53,11 @@ class ConsoleTreeExporter(SpanExporter):
     """Collects the spans of a trace until its root comes, then prints them as a tree.
 
     Args:
-        console: Where to print.
+        console: Where to print; standard output by default.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = Console() if console is None else console
         self._waiting: dict[int, list[ReadableSpan]] = {}
         self._count = 0
         self._session: object = None

@@ -60,7 +60,7 @@ def test_clock_and_ids_of_ones_own_are_in_the_log() -> None:
         await agent.settled()
         assert {entry.time for entry in agent.session.events} == {7}
         answer = next(e for e in agent.session.events if e.type == "assistant/message")
-        assert answer.data["message"]["id"] == "m1"
+        assert answer.data["message"]["id"] == "m2"
         await ctx.dispose()
 
     run(main)

@@ -53,6 +53,12 @@ def rotel_program(pytestconfig: pytest.Config) -> Path:
     return _made(pytestconfig, "rotel", programs.rotel)
 
 
+@pytest.fixture(scope="session")
+def runtime_program(pytestconfig: pytest.Config) -> Path:
+    """The interpreter of an environment with the real runtime."""
+    return _made(pytestconfig, "the real runtime", programs.runtime)
+
+
 @pytest.fixture
 def start_collector(
     collector_program: Path, tmp_path_factory: pytest.TempPathFactory

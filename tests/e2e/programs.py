@@ -1,4 +1,4 @@
-"""The receivers that these tests run: made once, kept in a folder that git ignores.
+"""The programs that these tests run: made once, kept in a folder that git ignores.
 
 ``python -m tests.e2e.programs`` makes them ahead of the tests, so that no test's time limit has to
 allow for a build. Tests that need one which cannot be made are skipped, and the summary says why.
@@ -20,6 +20,8 @@ HERE: Final = Path(__file__).parent
 CACHE: Final = Path(os.environ.get("DSH_OTEL_E2E_CACHE") or HERE.parents[1] / ".cache" / "e2e")
 COLLECTOR_SOURCES: Final = HERE / "collector"
 ROTEL_LOCK: Final = HERE / "rotel.txt"
+RUNTIME_LOCK: Final = HERE / "runtime.txt"
+VENV: Final = (sys.executable, "-m", "venv", "--without-pip")
 PATIENCE: Final = 1800
 """Seconds that a download and a build may take."""
 
@@ -87,6 +89,35 @@ def rotel() -> Path:
     return program
 
 
+def runtime() -> Path:
+    """Return the interpreter of a virtual environment that has the real runtime in it.
+
+    Raises:
+        UnavailableError: It cannot be installed, or there is none for this platform.
+    """
+    folder = CACHE / f"runtime-{_fingerprint(RUNTIME_LOCK)}"
+    program = Path("bin") / "python"
+    if (folder / program).exists():
+        return folder / program
+    CACHE.mkdir(parents=True, exist_ok=True)
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--pre"]
+    pip = [sys.executable, "-m", "pip", f"--python={unfinished / program}", "install", *options]
+    # Wheels alone: the program is in one, and what the SDK's Python part needs is not used.
+    pip += ["--only-binary=:all:", "--require-hashes", f"--requirement={RUNTIME_LOCK}"]
+    look = "import deepseek_harness_runtime as found; found.bundled_runtime_path()"
+    try:
+        _make("an environment for the runtime", [*VENV, str(unfinished)])
+        _make("the runtime", pip)
+        _make("the runtime's program", [str(unfinished / program), "-I", "-c", look])
+        # One whose interpreter is gone may be in the way.
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder / program
+
+
 def _fingerprint(*sources: Path) -> str:
     """Return what changes when a program has to be made anew."""
     digest = hashlib.sha256(f"{sys.platform} {platform.machine()}".encode())
@@ -126,7 +157,7 @@ def _make(
 def main() -> int:
     """Make all programs, and say what cannot be made; the tests say it again."""
     missing = 0
-    for make in (collector, rotel):
+    for make in (collector, rotel, runtime):
         try:
             make()
         except UnavailableError as error:

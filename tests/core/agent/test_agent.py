@@ -242,7 +242,7 @@ async def test_steering_a_running_agent_joins_before_the_next_request() -> None:
         await w.say(agent)
         last = [block for message in w.script.requests[1].messages for block in message["content"]]
         assert last[-1] == {"type": "text", "text": "left"}
-        assert types(agent.session)[9:17] == [
+        assert types(agent.session)[10:18] == [
             "agent/inbox/spliced",
             "tool/result",
             "step/end",
@@ -268,7 +268,7 @@ async def test_steering_is_told_as_queued_and_as_steering() -> None:
         w.tool("steer", lambda execution: execution.agent.steer("left"))
         await w.say(agent)
         message = {
-            "id": "id-3",
+            "id": "id-4",
             "role": "user",
             "content": [{"type": "text", "text": "left"}],
             "source": {"kind": "user"},

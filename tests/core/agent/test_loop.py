@@ -159,6 +159,7 @@ async def test_all_messages_queued_at_the_start_join_one_turn() -> None:
             "turn/start",
             *["agent/inbox/spliced"] * 3,
             "step/start",
+            "system/message",
             *["user/message"] * 3,
             "request/header",
             "request/context",

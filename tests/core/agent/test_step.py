@@ -157,6 +157,21 @@ async def test_standing_instructions_are_logged_once_and_replaced_when_they_chan
 
 
 @sync
+async def test_without_standing_instructions_their_place_is_kept_once() -> None:
+    async with world("one", "two", "three") as w:
+        agent = w.agent()
+        await w.say(agent)
+        await w.say(agent)
+        (head,) = (e for e in agent.session.events if e.type == "system/message")
+        assert head.data["message"]["content"] == []
+        agent.options = replace(agent.options, system_prompt="be good")
+        await w.say(agent)
+        assert texts(agent.session, "system/message") == ["be good"]
+        last = [e for e in agent.session.events if e.type == "system/message"][-1]
+        assert last.surface_op == {"op": "replace", "startSeq": head.seq, "endSeq": head.seq}
+
+
+@sync
 async def test_standing_instructions_are_not_put_behind_a_conversation() -> None:
     async with world("one") as w:
         agent = w.agent(system_prompt="be good")
@@ -424,7 +439,7 @@ async def test_tools_run_one_after_another() -> None:
             "call-1-2 begins",
             "call-1-2 ends",
         ]
-        assert types(agent.session)[8:12] == [
+        assert types(agent.session)[9:13] == [
             "tool/call",
             "tool/result",
             "tool/call",
@@ -506,9 +521,9 @@ async def test_ids_of_calls_that_are_missing_empty_or_repeated_are_made_unique()
         made = [(data["callId"], data["name"]) for data in of_type(agent.session, "tool/call")]
         assert made == [
             ("c", "now"),
-            ("call-id-2", "now"),
             ("call-id-3", "now"),
             ("call-id-4", "now"),
+            ("call-id-5", "now"),
             ("d", ""),
         ]
         results = [d["message"]["toolCallId"] for d in of_type(agent.session, "tool/result")]

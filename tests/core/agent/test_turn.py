@@ -167,6 +167,7 @@ async def test_the_events_of_the_bus_and_the_log_come_in_this_order() -> None:
             "agent/inbox/spliced",
             ("agent/step-start", 1, 1),
             "step/start",
+            "system/message",
             "user/message",
             "request/header",
             "request/context",
@@ -196,7 +197,7 @@ async def test_step_end_and_turn_end_are_told_of_a_failed_turn_too(script: Any) 
         for name in ("agent/step-end", "agent/turn-end", "agent/error"):
             w.ctx.on(name, lambda *_, name=name: order.append(name))
         await w.say(w.agent())
-        assert order[7:] == [
+        assert order[8:] == [
             "assistant/attempt",
             "agent/error",
             "step/end",

@@ -128,6 +128,15 @@ def test_a_call_that_was_not_started_gets_a_result_that_says_so_and_cites_nothin
     assert (found.sources, found.surface_op) == (None, "append")
 
 
+def test_the_text_of_a_call_that_was_not_started_is_the_one_that_the_runtime_insists_on() -> None:
+    found = closers(log(START, STEP, answer("c")), "interrupted")[0]
+    text = (
+        "The tool call was interrupted before the Harness recorded it as started. "
+        "Retry it if it is still needed."
+    )
+    assert found.data["message"]["content"] == [{"type": "text", "text": text}]
+
+
 def test_missing_results_come_in_the_order_of_the_answer_and_have_the_next_seqs() -> None:
     entries = log(START, STEP, answer("a", "b", "c"), call("c"), call("b"), result("b"))
     assert [
