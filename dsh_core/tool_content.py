@@ -32,7 +32,8 @@ def content_of(value: object) -> list[dict[str, Any]]:
     if isinstance(value, str):
         # The text itself, also of an enum.
         return [text_block(str.__str__(value))]
-    if isinstance(value, list) and all(map(_is_block, value)):
+    # An empty list is a result, such as nothing found, and not the lack of one.
+    if value and isinstance(value, list) and all(map(_is_block, value)):
         if not all(map(_is_plain, value)):
             # A log could not hold it, and would say so much later.
             json.dumps(value, allow_nan=False)

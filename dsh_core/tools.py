@@ -153,21 +153,23 @@ class ToolRegistry(Service):
         self._tools: dict[str, ToolDefinition] = {}
         super().__init__(ctx, "tools")
 
-    def register(self, definition: ToolDefinition) -> Disposer:
+    def register(self, tool: ToolDefinition | Callable[..., Any]) -> Disposer:
         """Add a tool, for as long as the registry is there.
 
         A plugin whose tools are to go with it writes
         ``ctx.effect(lambda: ctx.tools.register(tool))``.
 
         Args:
-            definition: The tool.
+            tool: The tool, or a typed function to make one of, see `define_tool`.
 
         Returns:
             What removes it earlier.
 
         Raises:
+            SpecError: The function's parameters cannot be expressed.
             ValueError: There is a tool of this name.
         """
+        definition = tool if isinstance(tool, ToolDefinition) else define_tool(tool)
         name = definition.name
         if name in self._tools:
             raise ValueError(f'tool "{name}" is already registered')
@@ -198,6 +200,9 @@ class ToolRegistry(Service):
 
     async def execute(self, execution: ToolExecution) -> ToolExecutionResult:
         """Run a tool, within the listeners of ``tools/execute``.
+
+        A listener denies a call by returning a `ToolExecutionResult` of its own instead of calling
+        ``next``; what it raises ends the step.
 
         A listener gets the execution and ``next``; it may change the execution first, return a
         result of its own instead of what ``await next()`` returns, or change that.

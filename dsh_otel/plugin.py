@@ -13,9 +13,9 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dsh_core.contract.live import HistoryMutated, StatusChanged
+from dsh_core.contract.live import HistoryMutated, StatusChanged, StatusesUnknown
 from dsh_core.events import Contract
 from dsh_core.invariants import MUTATED
 from dsh_core.logs.write import header_row
@@ -71,6 +71,20 @@ class Config(BaseModel):
     redact: Any = None
     flush_timeout_s: float = Field(default=5.0, ge=0, le=600)
 
+    @field_validator("tracer_provider")
+    @classmethod
+    def _is_provider(cls, value: object) -> object:
+        if value is not None and not callable(getattr(value, "get_tracer", None)):
+            raise ValueError("must be an OpenTelemetry TracerProvider")
+        return value
+
+    @field_validator("redact")
+    @classmethod
+    def _is_callable(cls, value: object) -> object:
+        if value is not None and not callable(value):
+            raise ValueError("must be a function of name and value")
+        return value
+
 
 name = "telemetry"
 inject = ("sessions",)
@@ -87,6 +101,7 @@ def apply(ctx: Context, config: Config) -> None:
         config: What is traced, and where it goes.
 
     Raises:
+        ServiceError: There is telemetry already.
         UnknownRuleError: A pattern of `Config.rules` or `Config.exclude` matches no rule.
     """
     provider = config.tracer_provider or trace.get_tracer_provider()
@@ -96,6 +111,8 @@ def apply(ctx: Context, config: Config) -> None:
             "first, or hand a provider over as tracer_provider"
         )
     telemetry = _Telemetry(provider, config)
+    # Two of them would see one session's spans half each.
+    ctx.provide(name, telemetry)
     for session in ctx.sessions.list():
         telemetry.begin(session)
     # Before all others: an event that somebody refuses is logged all the same.
@@ -154,7 +171,14 @@ class _Telemetry:
         self._failed = False
 
     def begin(self, session: Session) -> None:
-        self._safely(lambda: self._live(session).catch_up())
+        self._safely(lambda: self._begin(session))
+
+    def _begin(self, session: Session) -> None:
+        known = KEPT in session.kept
+        live = self._live(session)
+        if known:
+            live.catch_up()
+            live.tracer.observe_live(StatusesUnknown())
 
     def observe(self, session: Session, entry: Entry) -> None:
         live = session.kept.get(KEPT)

@@ -22,10 +22,10 @@ from dsh_core.check import check_session
 from dsh_core.context import Context
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
+from dsh_core.errors import InvariantError
 from dsh_core.llm import ScriptedAdapter
 from dsh_core.logs.write import header_row
 from dsh_core.session import Session
-from dsh_core.tools import ToolDefinition, define_tool
 from dsh_otel import plugin
 from dsh_otel.export.console import ConsoleTreeExporter
 from dsh_otel.ids import DerivedIdGenerator
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from dsh_core.agent import Agent
     from dsh_core.llm.scripted import Reply
+    from dsh_core.tools import ToolDefinition
 
 START_MS: Final = 1_750_000_000_000
 """When the clock starts: Unix time in milliseconds."""
@@ -47,6 +48,10 @@ MODEL: Final = "scripted"
 
 PATIENCE_S: Final = 30.0
 """How long a scenario may take, in seconds."""
+
+
+MAX_TOLD: Final = 20
+"""How many violations an error names."""
 
 
 class FixedClock:
@@ -135,6 +140,13 @@ class Spans:
         return text.getvalue()
 
 
+class _NotRunning:
+    """Stands for the context of a program that does not run."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - it never returns
+        raise RuntimeError("the harness is not running: use it in `run`, or in `async with`")
+
+
 class Harness:
     """A program of `dsh_core` with its telemetry; use it as ``async with``, or call `run`.
 
@@ -143,13 +155,15 @@ class Harness:
         content: Whether spans carry prompts, answers, arguments and results.
 
     Attributes:
-        ctx: The root context.
+        ctx: The root context, while the program runs.
         spans: What was traced and has ended.
         clock: The program's clock.
+        errors: What agents have failed with.
     """
 
     def __init__(self, *, dev_invariants: bool = False, content: bool = False) -> None:
-        self.ctx: Any = None
+        self.errors: list[Exception] = []
+        self.ctx: Any = _NotRunning()
         self.clock = FixedClock()
         self._exporter = InMemorySpanExporter()
         self.spans = Spans(self._exporter)
@@ -157,6 +171,7 @@ class Harness:
         self._content = content
         self._sessions: list[Session] = []
         self._agents = itertools.count(1)
+        self._broken: list[str] = []
 
     async def __aenter__(self) -> Self:
         """Start the program."""
@@ -170,13 +185,20 @@ class Harness:
         )
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         await self.ctx.plugin(plugin, {"tracer_provider": provider, "content": self._content})
+        self.ctx.on("agent/error", lambda _agent, error: self.errors.append(error))
         if self._dev_invariants:
+            self.ctx.on(invariants.FINDING, self._found)
             await self.ctx.plugin(invariants)
         return self
 
+    def _found(self, session: Session, finding: Finding) -> None:
+        if finding.severity is not Severity.ADVICE:
+            self._broken.append(f"session {session.id}: {finding.rule}: {finding.message}")
+
     async def __aexit__(self, *_: object) -> None:
         """End the program: all spans end."""
-        await self.ctx.dispose()
+        ctx, self.ctx = self.ctx, _NotRunning()
+        await ctx.dispose()
 
     def run(self, scenario: Callable[[Harness], Awaitable[Any]]) -> Any:  # noqa: ANN401 - its result
         """Start the program, run a scenario in it, and end it.
@@ -188,6 +210,8 @@ class Harness:
             What the scenario returns.
 
         Raises:
+            InvariantError: The contract was broken, and `dev_invariants` are on: also where whoever
+                broke it has kept the error to itself, as an agent's loop does.
             TimeoutError: It took longer than `PATIENCE_S`.
         """
 
@@ -195,7 +219,10 @@ class Harness:
             async with self, asyncio.timeout(PATIENCE_S):
                 return await scenario(self)
 
-        return asyncio.run(whole())
+        result = asyncio.run(whole())
+        if self._broken:
+            raise InvariantError("; ".join(self._broken[:MAX_TOLD]))
+        return result
 
     def agent(
         self,
@@ -213,7 +240,7 @@ class Harness:
         """
         number = next(self._agents)
         for tool in tools:
-            self.ctx.tools.register(tool if isinstance(tool, ToolDefinition) else define_tool(tool))
+            self.ctx.tools.register(tool)
         model = f"{MODEL}-{number}"
         self.ctx.llm.register_adapter([model], ScriptedAdapter(script))
         agent: Agent = self.ctx.agent_loop.create(f"agent-{number}", model=model, **options)
@@ -221,7 +248,8 @@ class Harness:
 
     async def turn(self, agent: Agent, text: str) -> None:
         """Say something to an agent, and wait until it has nothing left to do."""
-        await agent.ask(text)
+        agent.send(text)
+        await agent.settled()
 
     @property
     def sessions(self) -> Sequence[Session]:
@@ -270,7 +298,7 @@ def assert_no_violations(session: Session | str | Path) -> None:
     """
     wrong = [one for one in findings_of(session) if one.severity is not Severity.ADVICE]
     if wrong:
-        lines = [f"  seq {one.seq}: {one.rule}: {one.message}" for one in wrong[:20]]
-        more = f"\n  and {len(wrong) - 20} more" if len(wrong) > 20 else ""  # noqa: PLR2004 - as above
+        lines = [f"  seq {one.seq}: {one.rule}: {one.message}" for one in wrong[:MAX_TOLD]]
+        more = f"\n  and {len(wrong) - MAX_TOLD} more" if len(wrong) > MAX_TOLD else ""
         name = session.id if isinstance(session, Session) else session
         raise AssertionError(f"session {name} breaks the contract:\n" + "\n".join(lines) + more)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.abort import DEFAULT_REASON, AbortController
+from dsh_core.agent.answer import answer_in
 from dsh_core.agent.inbox import NEXT_STEP, NEXT_TURN, Inbox
 from dsh_core.session.entry import APPEND
 from dsh_core.session.messages import tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from dsh_core.context import Context
     from dsh_core.session import Session
@@ -42,6 +44,9 @@ class AgentOptions:
         system_prompt: Standing instructions for the model.
         max_tokens: How long an answer may be, None for the adapter's default.
         temperature: How varied answers may be, None for the provider's default.
+        cwd: Working directory that its session is stored under.
+        grace_s: How long a tool may take to notice that it is aborted, in seconds; one that waits
+            for longer is cancelled.
         patience_s: How long work that is aborted by the agent's end may take to notice, in seconds.
     """
 
@@ -49,6 +54,8 @@ class AgentOptions:
     system_prompt: str = ""
     max_tokens: int | None = None
     temperature: float | None = None
+    cwd: str = ""
+    grace_s: float = 0.1
     patience_s: float = 5.0
 
 
@@ -132,18 +139,24 @@ class Agent:
         """
         return self._queue(NEXT_TURN, content, source)
 
-    async def ask(self, content: Content, *, source: Mapping[str, Any] = USER) -> None:
+    async def ask(self, content: Content, *, source: Mapping[str, Any] = USER) -> str:
         """Say something to it, and wait until it has nothing left to do, see `send`, `settled`.
 
         Args:
             content: A text, or content blocks.
             source: Who says it.
 
+        Returns:
+            The text of the last answer since.
+
         Raises:
             RuntimeError: It is disposed.
+            TurnError: The last turn has ended without one.
         """
+        start = self.session.seq
         self.send(content, source=source)
         await self.settled()
+        return answer_in(self.session.events[start:])
 
     def steer(self, content: Content, *, source: Mapping[str, Any] = USER) -> str:
         """Say something that the running turn must heed; when it is idle, the same as `send`.
@@ -235,4 +248,11 @@ class Agent:
 def _blocks(content: Content) -> list[Any]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [dict(block) for block in content]
+    given: object = content
+    if not isinstance(given, Sequence) or not all(map(_is_block, given)):
+        raise TypeError("content is a text, or a list of blocks: mappings with a `type`")
+    return [dict(block) for block in given]
+
+
+def _is_block(block: object) -> bool:
+    return isinstance(block, Mapping) and isinstance(block.get("type"), str)

@@ -82,7 +82,7 @@ class AgentLoop(Service):
             life, own = _Life(), session
             if own is None:
                 store = self.ctx.sessions
-                own = store.create(f"{id}-session", ctx=life)
+                own = store.create(f"{id}-session", ctx=life, cwd=asked.cwd)
                 yield lambda: self._guarded(agent, lambda: store.close(own))
             agent = Agent(self.ctx, id, own, asked, self._new_id)
             yield lambda: self._guarded(agent, agent.dispose)

@@ -13,7 +13,9 @@ _logger: Final = logging.getLogger("dsh_core")
 
 
 def report(ctx: Context, agent: Agent, error: Exception) -> None:
-    """Emit ``agent/error`` with an agent and an error; what its listeners raise is logged."""
+    """Emit ``agent/error`` with an agent and an error; what nobody listens to is logged."""
+    if not ctx.listens("agent/error"):
+        _logger.warning("agent %r: %s: %s", agent.id, type(error).__name__, error)
     try:
         ctx.emit("agent/error", agent, error)
     except Exception as another:  # noqa: BLE001 - there is nobody left to tell

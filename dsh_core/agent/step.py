@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import json
-from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.abort import AbortError
+from dsh_core.agent.waiting import settled, until_aborted, while_wanted
 from dsh_core.errors import LlmError, to_error
 from dsh_core.llm import BlockAssembler, GenerateOptions, finish_error, pack
 from dsh_core.llm.chunks import finish_failed
@@ -16,12 +15,11 @@ from dsh_core.llm.text import clip
 from dsh_core.session.closing import result_message
 from dsh_core.session.entry import APPEND
 from dsh_core.session.lossless import DataError, require_lossless
-from dsh_core.tool_types import ToolExecution, ToolExecutionResult
+from dsh_core.tool_types import ToolError, ToolExecution, ToolExecutionResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import Mapping
 
-    from dsh_core.abort import AbortSignal
     from dsh_core.agent.agent import Agent
     from dsh_core.context import Context
     from dsh_core.session import Entry
@@ -194,7 +192,7 @@ class Step:
         failure: Exception | None = None
         try:
             stream = self._ctx.llm.stream(options)
-            async with aclosing(_until_aborted(stream, agent.work.signal)) as chunks:
+            async with aclosing(until_aborted(stream, agent.work.signal)) as chunks:
                 async for chunk in chunks:
                     assembler.add(chunk)
                     timed.append((self._session.now(), chunk))
@@ -248,7 +246,14 @@ class Step:
             "tool/call", {**self._place, "callId": call_id, "name": name, "arguments": text}
         )
         execution = ToolExecution(call_id, name, _parsed(text), self._agent, signal)
-        result = await self._ctx.tools.execute(execution)
+        try:
+            running = self._ctx.tools.execute(execution)
+            result = await while_wanted(running, signal, self._agent.options.grace_s)
+        except AbortError as error:
+            if not signal.aborted:
+                raise
+            told = [{"type": "text", "text": f"Error: {error.message}"}]
+            result = ToolExecutionResult(call_id, told, True, ToolError(error.name, error.code))  # noqa: FBT003
         self._log_result(call, result)
         signal.raise_if_aborted()
 
@@ -281,13 +286,6 @@ def _is_message(entry: Entry) -> bool:
     return entry.type in ("user/message", "assistant/message", "tool/result")
 
 
-async def settled(value: Any) -> Any:  # noqa: ANN401 - whatever it is
-    """Return what a waterfall comes to; listeners may be asynchronous, around each other too."""
-    while inspect.isawaitable(value):
-        value = await value
-    return value
-
-
 def _problem(content: object) -> str:
     """Say why a result cannot be logged; nothing if it can."""
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
@@ -312,49 +310,3 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - what the model wrote
     except (ValueError, RecursionError):
         # The validator says what is wrong with it.
         return text
-
-
-async def _until_aborted(
-    stream: AsyncIterator[Mapping[str, Any]], signal: AbortSignal
-) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield what a stream yields, and stop waiting for it once it is not wanted any more."""
-    stop = asyncio.ensure_future(signal.wait())
-    chunk: asyncio.Future[Mapping[str, Any]] | None = None
-    try:
-        while True:
-            chunk = asyncio.ensure_future(anext(stream))
-            chunk.add_done_callback(_seen)
-            await asyncio.wait({chunk, stop}, return_when=asyncio.FIRST_COMPLETED)
-            await _ended(chunk)
-            if chunk.cancelled():
-                signal.raise_if_aborted()
-                raise LlmError("the stream was cancelled", "STREAM_CLOSED")
-            if isinstance(chunk.exception(), StopAsyncIteration):
-                return
-            found = chunk.result()
-            if not isinstance(found, Mapping):
-                raise LlmError(f"a chunk is a {type(found).__name__}", "MALFORMED_RESPONSE")
-            if signal.aborted and found.get("type") != "finish":
-                # One that never waits would never notice.
-                signal.raise_if_aborted()
-            yield found
-    finally:
-        stop.cancel()
-        if chunk is not None:
-            await _ended(chunk)
-        # What it raises at its end must not hide why it ends.
-        with suppress(Exception):
-            await settled(stream.aclose())  # type: ignore[attr-defined] # if it can be closed
-
-
-def _seen(task: asyncio.Future[Any]) -> None:
-    """Take note of what a task has failed with: nobody may be left to do so."""
-    if not task.cancelled():
-        task.exception()
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    """Make a task end, if it has not."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task})

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dsh_core.abort import AbortController
 from dsh_core.agent.inbox import NEXT_STEP
 from dsh_core.agent.report import report
-from dsh_core.agent.step import Step, settled
+from dsh_core.agent.step import Step
+from dsh_core.agent.waiting import settled
 from dsh_core.errors import HarnessError, error_code, error_data
 from dsh_core.llm import failure_data
 from dsh_core.llm.text import clip

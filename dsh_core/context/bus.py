@@ -67,6 +67,10 @@ class Bus:
 
         return remove
 
+    def listens(self, name: str) -> bool:
+        """Whether anybody listens to an event."""
+        return name in self._ears
+
     def emit(self, name: str, args: tuple[Any, ...], scope: Scope | None) -> None:
         """Call all listeners in order; the first exception stops the rest."""
         if DISPATCH in self._ears:

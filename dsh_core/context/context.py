@@ -95,7 +95,14 @@ class Context:
         """
         found = None if name.startswith("_") else self._program.services.find(name)
         if found is None or not self._may_read(name, found.provider):
-            raise PropertyError(f'cannot get property "{name}" without inject')
+            error = PropertyError(f'cannot get property "{name}" without inject')
+            if not name.startswith("_"):
+                error.add_note(
+                    f"nobody offers {name!r}, or not yet: await the plugin that does"
+                    if found is None
+                    else f"add {name!r} to the plugin's `inject`"
+                )
+            raise error
         return found.value
 
     def _may_read(self, name: str, provider: Fiber) -> bool:
@@ -203,6 +210,8 @@ class Context:
         Returns:
             What stops it earlier.
         """
+        if not callable(listener):
+            raise TypeError(f"a listener of {name!r} is a function, not {listener!r:.80}")
         return self.effect(
             lambda: self._program.bus.add(
                 name, listener, self, prepend=prepend, hears_all=hears_all
@@ -226,6 +235,14 @@ class Context:
 
         stop = self.on(name, first, prepend=prepend, hears_all=hears_all)
         return stop
+
+    def listens(self, name: str) -> bool:
+        """Whether anybody listens to an event.
+
+        Args:
+            name: The event.
+        """
+        return self._program.bus.listens(name)
 
     def emit(self, name: str, *args: Any, scope: Scope | None = None) -> None:  # noqa: ANN401
         """Call all listeners in order; the first exception stops the rest and is raised.

@@ -291,6 +291,11 @@ class Fiber:
         self.kick()
         await self
 
+    def __repr__(self) -> str:
+        missing = [name for name in self.inject if self._available(name) is None]
+        waits = f", waits for {', '.join(missing)}" if missing else ""
+        return f"<Fiber {self.name!r} {self.state}{waits}>"
+
     def __await__(self) -> Generator[Any, None, Fiber]:
         """Wait until nothing is under way.
 

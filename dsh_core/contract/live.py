@@ -20,6 +20,11 @@ class StatusChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusesUnknown:
+    """Nobody has listened to agents for a while: their statuses are free again."""
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryMutated:
     """Somebody was about to change an event that is logged, and was kept from it.
 
@@ -32,4 +37,4 @@ class HistoryMutated:
     operation: str
 
 
-LiveFact: TypeAlias = StatusChanged | HistoryMutated
+LiveFact: TypeAlias = StatusChanged | StatusesUnknown | HistoryMutated

@@ -169,6 +169,8 @@ def read_stored(path: Path) -> tuple[SessionHeader, list[Entry]]:
             raise StoredError(f"{path}: {error}") from None
         header = log.header
         if header.version != SUPPORTED:
+            if header.version is None:
+                raise StoredError(f"{path}: no header row: a log of June, or no session log at all")
             raise StoredError(
                 f"{path}: a log of {header.format}, only v{SUPPORTED} can be continued; "
                 "`dsh-otel check` and `export` read it"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dsh_core.events import SessionHeader
 from dsh_core.logs.write import LogWriter, cut_log, header_row, log_path, session_folder
@@ -18,6 +19,7 @@ from dsh_core.session.log_file import SUPPORTED, StoredError, read_entry, read_s
 
 if TYPE_CHECKING:
     from dsh_core.context import Context
+    from dsh_core.session.entry import Entry
     from dsh_core.session.session import Session
     from dsh_core.session.store import SessionStore
 
@@ -35,12 +37,15 @@ class Config(BaseModel):
     Attributes:
         root: The folder of all sessions.
         compress: Whether to write zstd, as the runtime does.
+        write_behind_s: How long an event may wait to be written, in seconds; 0 for until its turn
+            has ended.
     """
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
     root: Path
     compress: bool = True
+    write_behind_s: float = Field(default=0.2, ge=0, le=3600)
 
 
 name = "session-store-jsonl"
@@ -50,10 +55,11 @@ inject = ("sessions",)
 def apply(ctx: Context, config: Config) -> None:
     """Store every live session; a plugin (``ctx.plugin(dsh_core.session.stored, …)``).
 
-    A session's events are written when it is flushed, after each turn, and when its life or the
-    plugin's ends; a turn that is open when the plugin's ends is written when the session's does.
-    What was stored before is continued. Nobody else can write to the session until its life ends:
-    it keeps the lock of its folder even if the plugin is unloaded.
+    A session's events are written a moment after they are logged (`Config.write_behind_s`), when it
+    is flushed, after each turn, and when its life or the plugin's ends; a turn that is open when
+    the plugin's ends is written when the session's does. What was stored before is continued.
+    Nobody else can write to the session until its life ends: it keeps the lock of its folder even
+    if the plugin is unloaded.
 
     A flush raises `OSError` if it cannot write; the next one writes what is missing.
 
@@ -71,6 +77,8 @@ def apply(ctx: Context, config: Config) -> None:
     ctx.effect(lambda: keeper.end)
     ctx.on("session/created", keeper.begin)
     ctx.on("session/flush", keeper.flush)
+    if config.write_behind_s:
+        ctx.on("session/event", keeper.note)
     for session in ctx.sessions.list():
         keeper.begin(session)
 
@@ -82,6 +90,10 @@ class _Keeper:
         self._root = config.root.resolve()
         self._compress = config.compress
         self._files: dict[Session, _File] = {}
+        self._delay_s = config.write_behind_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: set[Session] = set()
+        self._complained = False
 
     def begin(self, session: Session) -> None:
         version = session.header.version
@@ -105,7 +117,29 @@ class _Keeper:
         if file is not None:
             file.flush()
 
+    def note(self, session: Session, _entry: Entry) -> None:
+        if session not in self._files:
+            return
+        self._waiting.add(session)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._delay_s, self._write_behind)
+
+    def _write_behind(self) -> None:
+        self._timer = None
+        sessions, self._waiting = self._waiting, set()
+        for session in sessions:
+            try:
+                self.flush(session)
+            except Exception as error:  # noqa: BLE001 - the flush after the turn tries again, and raises
+                if not self._complained:
+                    self._complained = True
+                    _logger.warning("session %r cannot be written now: %r", session.id, error)
+
     def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         for file in tuple(self._files.values()):
             file.leave()
 
@@ -286,7 +320,7 @@ def revive(sessions: SessionStore, path: str | Path, *, ctx: Context | None = No
 
     Args:
         sessions: The store that it lives in.
-        path: Its log, plain or zstd.
+        path: Its log, plain or zstd, or its folder.
         ctx: The context that it lives in; the store's own by default.
 
     Returns:
@@ -297,7 +331,7 @@ def revive(sessions: SessionStore, path: str | Path, *, ctx: Context | None = No
         StoredError: It is damaged or of an older generation; the message says what to do.
         ValueError: A session of this id lives.
     """
-    header, entries = read_stored(Path(path))
+    header, entries = read_stored(_log_in(Path(path)))
     fields = {field: getattr(header, field) for field in SessionHeader.__struct_fields__}
     fields.pop("id")
     session = sessions.create(header.id, closed(entries, INTERRUPTED), ctx=ctx, **fields)
@@ -308,3 +342,14 @@ def revive(sessions: SessionStore, path: str | Path, *, ctx: Context | None = No
         sessions.close(session)
         raise
     return session
+
+
+def _log_in(path: Path) -> Path:
+    """Return the log in a session's folder; a path of anything else as it is."""
+    if not path.is_dir():
+        return path
+    logs = [log_path(path, compress=compress) for compress in (True, False)]
+    found = [log for log in logs if log.exists()]
+    if not found:
+        raise StoredError(f"{path}: no {logs[0].name} or {logs[1].name} in there")
+    return found[0]

@@ -465,7 +465,7 @@ class TestContent:
             ("", text("")),
             (Color.RED, text("red")),
             (None, []),
-            ([], []),
+            ([], text("[]")),
             ({}, text("{}")),
             ({"b": [1, None, True], "a": "é"}, text('{"b":[1,null,true],"a":"é"}')),
             ({"type": "text", "text": "x"}, text('{"type":"text","text":"x"}')),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dsh_core.contract.live import LiveFact, StatusChanged
+from dsh_core.contract.live import LiveFact, StatusChanged, StatusesUnknown
 from dsh_core.contract.rule import Rule, RuleSet
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Rules(RuleSet):
 
     def live(self) -> Mapping[type[LiveFact], LiveHandler]:
         """Return what to call by fact."""
-        return {StatusChanged: self._status}
+        return {StatusChanged: self._status, StatusesUnknown: lambda _: self._known.clear()}
 
     def _status(self, fact: StatusChanged) -> None:
         known = self._known.get(fact.agent)

@@ -427,4 +427,12 @@ async def test_an_agent_is_settled_when_its_life_is_over() -> None:
 
 
 def test_an_agent_is_made_with_nothing_but_defaults() -> None:
-    assert AgentOptions() == AgentOptions("", "", None, None, 5.0)
+    assert AgentOptions() == AgentOptions(
+        model="",
+        system_prompt="",
+        max_tokens=None,
+        temperature=None,
+        cwd="",
+        grace_s=0.1,
+        patience_s=5.0,
+    )

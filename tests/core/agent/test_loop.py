@@ -276,7 +276,7 @@ async def test_a_disposed_agent_leaves_registry_and_store_so_that_its_id_is_free
 
 
 @sync
-async def test_a_tool_that_ignores_the_abort_is_cancelled_when_patience_is_over() -> None:
+async def test_a_tool_that_ignores_the_abort_is_cancelled_after_a_moment_of_grace() -> None:
     async with world(calls(("never", {}))) as w:
         w.tool("never", lambda _: asyncio.get_running_loop().create_future())
         agent = w.agent()
@@ -284,10 +284,7 @@ async def test_a_tool_that_ignores_the_abort_is_cancelled_when_patience_is_over(
         await until(lambda: of_type(agent.session, "tool/call"))
         await w.ctx.dispose()
         (result,) = of_type(agent.session, "tool/result")
-        assert result["error"] == {
-            "name": "ToolOutcomeUnknownError",
-            "code": "TOOL_OUTCOME_UNKNOWN",
-        }
+        assert result["error"] == {"name": "AbortError", "code": "ABORTED"}
         assert reasons(agent.session) == [DISPOSED_REASON]
 
 

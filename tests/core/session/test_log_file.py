@@ -202,7 +202,7 @@ def test_a_log_without_a_header_of_generation_4_is_refused(
 def test_a_log_of_june_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s-1.jsonl"
     path.write_bytes(ROWS[0] + b"\n")
-    with pytest.raises(StoredError, match="a log of seed, only v4 can be continued"):
+    with pytest.raises(StoredError, match="no header row: a log of June, or no session log at all"):
         read_stored(path)
 
 

@@ -1,0 +1,103 @@
+"""Waiting for others: models, tools and listeners, and no longer than they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dsh_core.abort import AbortError
+from dsh_core.errors import LlmError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+
+    from dsh_core.abort import AbortSignal
+
+
+async def settled(value: Any) -> Any:  # noqa: ANN401 - whatever it is
+    """Return what a waterfall comes to; listeners may be asynchronous, around each other too."""
+    while inspect.isawaitable(value):
+        value = await value
+    return value
+
+
+async def while_wanted(call: Awaitable[Any], signal: AbortSignal, grace_s: float) -> Any:  # noqa: ANN401 - what the call returns
+    """Wait for a call, and cancel it where it waits if it is not wanted any more.
+
+    Args:
+        call: The call.
+        signal: Says that it is not wanted.
+        grace_s: How long it may then go on by itself, in seconds.
+
+    Returns:
+        What it returns, also if it answers its cancellation with a result.
+
+    Raises:
+        AbortError: It was cancelled.
+        Exception: What it raises.
+    """
+    try:
+        async with asyncio.timeout(None) as limit:
+            watch = asyncio.ensure_future(_limit(limit, signal, grace_s))
+            try:
+                return await call
+            finally:
+                watch.cancel()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise AbortError(signal.reason) from None
+
+
+async def _limit(limit: asyncio.Timeout, signal: AbortSignal, grace_s: float) -> None:
+    await signal.wait()
+    limit.reschedule(asyncio.get_running_loop().time() + grace_s)
+
+
+async def until_aborted(
+    stream: AsyncIterator[Mapping[str, Any]], signal: AbortSignal
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    """Yield what a stream yields, and stop waiting for it once it is not wanted any more."""
+    stop = asyncio.ensure_future(signal.wait())
+    chunk: asyncio.Future[Mapping[str, Any]] | None = None
+    try:
+        while True:
+            chunk = asyncio.ensure_future(anext(stream))
+            chunk.add_done_callback(_seen)
+            await asyncio.wait({chunk, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await _ended(chunk)
+            if chunk.cancelled():
+                signal.raise_if_aborted()
+                raise LlmError("the stream was cancelled", "STREAM_CLOSED")
+            if isinstance(chunk.exception(), StopAsyncIteration):
+                return
+            found = chunk.result()
+            if not isinstance(found, Mapping):
+                raise LlmError(f"a chunk is a {type(found).__name__}", "MALFORMED_RESPONSE")
+            if signal.aborted and found.get("type") != "finish":
+                # One that never waits would never notice.
+                signal.raise_if_aborted()
+            yield found
+    finally:
+        stop.cancel()
+        if chunk is not None:
+            await _ended(chunk)
+        # What it raises at its end must not hide why it ends.
+        with suppress(Exception):
+            await settled(stream.aclose())  # type: ignore[attr-defined] # if it can be closed
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """Take note of what a task has failed with: nobody may be left to do so."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    """Make a task end, if it has not."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
