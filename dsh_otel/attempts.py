@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.failures import chunk_of, finish_of, usage_of
 from dsh_core.payloads import DELTAS, NO_NUMBER, stream_ends
+from dsh_otel.clean import is_token
 from dsh_otel.content import messages_json
-from dsh_otel.names import Attr
+from dsh_otel.names import OTHER, Attr
 from dsh_otel.spans import SessionSpan, to_ns
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class Attempts:
             self._note_first(span, to_ns(first))
         reason = finish_of(last.chunk) if last is not None and last.chunk is not None else None
         if reason is not None:
-            span.set(Attr.FINISH_REASONS, (reason.kind,))
+            span.set(Attr.FINISH_REASONS, (_named(reason),))
 
     def _note_first(self, span: SessionSpan, time_ns: int) -> None:
         if not self._first_chunk:
@@ -204,7 +205,7 @@ class Attempts:
         self._start_ns = None
         span.set(Attr.SEQ_END, event.seq)
         if reason is not None and reason.kind:
-            span.set(Attr.FINISH_REASONS, (reason.kind,))
+            span.set(Attr.FINISH_REASONS, (_named(reason),))
 
     def finish(self) -> None:
         """End the attempt if it has settled."""
@@ -228,6 +229,11 @@ class Attempts:
             span.end(time_ns)
         self._step, self._start_ns, self._settled_ns = None, None, None
         return span is not None
+
+
+def _named(reason: FinishReason) -> str:
+    # Where a name should stand, a provider may write a sentence: that is content.
+    return reason.kind if is_token(reason.kind) else OTHER
 
 
 def retry_number(retry: int) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
@@ -34,10 +35,15 @@ if TYPE_CHECKING:
 
     from dsh_core.agent import Agent
     from dsh_core.context import Context
+    from dsh_core.contract.live import LiveFact
     from dsh_core.session import Entry, Session
 
 KEPT: Final = "dsh_otel.plugin"
 """What the plugin's work is called among the things that a session keeps."""
+
+_ANYTHING: Final = (Exception, asyncio.CancelledError)
+"""What may come out of processors, samplers and exporters of others. In code that waits for
+nothing, a cancellation is no wish to stop but somebody's mistake."""
 
 _logger: Final = logging.getLogger("dsh_otel")
 
@@ -128,32 +134,66 @@ class Live:
 
     Args:
         session: The session.
+        make: Makes what makes its spans.
+        settings: What that depends on.
+
+    Attributes:
         tracer: Makes its spans.
+        settings: What that depends on.
     """
 
-    def __init__(self, session: Session, tracer: SessionTracer) -> None:
+    def __init__(
+        self, session: Session, make: Callable[[], SessionTracer], settings: object
+    ) -> None:
         self._session = session
-        self.tracer = tracer
         self._cursor = Cursor(session)
-
-    def begin(self) -> None:
-        """Trace what the open turn has logged already; what lies before is history."""
+        self._next: Callable[[], SessionTracer] | None = None
+        self.tracer = make()
+        self.settings = settings
+        # What the open turn has logged already is traced; what lies before is history.
         entries = self._cursor.rest()
         news = _open_turn(entries)
-        for entry in entries[:news]:
+        self._remember(entries[:news])
+        self._observe(entries[news:])
+
+    def _remember(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
             self.tracer.remember(self._session.event_of(entry))
-        for entry in entries[news:]:
+
+    def _observe(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if self._next is not None and entry.type == "turn/start":
+                self._renew(entry.seq)
             self.tracer.observe(self._session.event_of(entry))
+
+    def change(self, make: Callable[[], SessionTracer], settings: object, privacy: Privacy) -> None:
+        """Go on with other settings: spans that are open end where they began.
+
+        Args:
+            make: Makes what makes spans from the next turn on.
+            settings: What that depends on.
+            privacy: What may leave from now on.
+        """
+        self.settings, self._next = settings, make
+        now = self.tracer.session.privacy
+        now.content, now.redact = privacy.content, privacy.redact
+        if _open_turn(self._session.events) == self._session.seq:
+            self._renew(self._session.seq)
+
+    def _renew(self, seq: int) -> None:
+        make, self._next = self._next, None
+        if make is not None:
+            self.tracer.close()
+            self.tracer = make()
+            self._remember(self._session.events[:seq])
 
     def catch_up(self) -> None:
         """Trace what was logged and not seen."""
-        for entry in self._cursor.rest():
-            self.tracer.observe(self._session.event_of(entry))
+        self._observe(self._cursor.rest())
 
     def observe(self, entry: Entry) -> None:
         """Trace an event that has been appended."""
-        for one in self._cursor.up_to(entry):
-            self.tracer.observe(self._session.event_of(one))
+        self._observe(self._cursor.up_to(entry))
 
     def close(self) -> None:
         """End the spans that are open: the session's life is over."""
@@ -167,6 +207,7 @@ class _Telemetry:
     def __init__(self, provider: TracerProvider, config: Config) -> None:
         self._provider = provider
         self._config = config
+        self._settings = (provider, config)
         self._processors = _processors(provider, config)
         self._failed = False
 
@@ -174,11 +215,14 @@ class _Telemetry:
         self._safely(lambda: self._begin(session))
 
     def _begin(self, session: Session) -> None:
-        known = KEPT in session.kept
-        live = self._live(session)
-        if known:
-            live.catch_up()
-            live.tracer.observe_live(StatusesUnknown())
+        live = session.kept.get(KEPT)
+        if not isinstance(live, Live):
+            self._live(session)
+            return
+        live.catch_up()
+        live.tracer.observe_live(StatusesUnknown())
+        if live.settings != self._settings:
+            live.change(partial(self._make, session), self._settings, self._privacy())
 
     def observe(self, session: Session, entry: Entry) -> None:
         live = session.kept.get(KEPT)
@@ -186,40 +230,48 @@ class _Telemetry:
             if live is None:
                 live = self._live(session)
             live.observe(entry)
-        except Exception as error:  # noqa: BLE001 - the agent must not suffer
+        except _ANYTHING as error:
             self._complain(error)
 
     def status(self, agent: Agent, status: str) -> None:
-        fact = StatusChanged(agent.id, str(status))
-        self._safely(lambda: self._live(agent.session).tracer.observe_live(fact))
+        self._tell(agent.session, StatusChanged(agent.id, str(status)))
 
     def mutated(self, session: Session, fact: HistoryMutated) -> None:
-        self._safely(lambda: self._live(session).tracer.observe_live(fact))
+        self._tell(session, fact)
+
+    def _tell(self, session: Session, fact: LiveFact) -> None:
+        # A session whose life is over has no trace any more.
+        if not session.closed:
+            self._safely(lambda: self._live(session).tracer.observe_live(fact))
 
     def _live(self, session: Session) -> Live:
         live = session.kept.get(KEPT)
         if isinstance(live, Live):
             return live
-        config, header = self._config, session.header
-        tracer = SessionTracer(
+        live = session.kept[KEPT] = Live(session, partial(self._make, session), self._settings)
+        return live
+
+    def _privacy(self) -> Privacy:
+        return Privacy(content=self._config.content, redact=self._config.redact)
+
+    def _make(self, session: Session) -> SessionTracer:
+        header = session.header
+        return SessionTracer(
             header,
             tracer_provider=self._provider,
             processors=self._processors,
-            contract=config.contract,
-            privacy=Privacy(content=config.content, redact=config.redact),
+            contract=self._config.contract,
+            privacy=self._privacy(),
             header_row=header_row(header) if header.version is not None else None,
         )
-        live = session.kept[KEPT] = Live(session, tracer)
-        live.begin()
-        return live
 
     def _safely(self, action: Callable[[], object]) -> None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - the agent must not suffer
+        except _ANYTHING as error:
             self._complain(error)
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: BaseException) -> None:
         if not self._failed:
             self._failed = True
             _logger.error("telemetry failed, spans may be missing: %r", error)

@@ -125,7 +125,7 @@ class SpanStarter:
             if span.step is not None:
                 attributes[Attr.STEP] = span.step
         kind = self._kinds[span.kind]
-        if self._identity_is_clean:
+        if self._identity_is_clean and self._session.privacy.redact is None:
             attributes = self._session.privacy.attributes(attributes)
             attributes.update(kind.identity)
         else:

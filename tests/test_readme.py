@@ -113,3 +113,22 @@ def test_its_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert len(links) > 5
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+RECIPES = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs/recipes.md").read_text(encoding="utf-8"), re.DOTALL
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "printed"),
+    [
+        (0, "['dsh_core.program', 'guard'] ['misspelt']\nI may not.\n"),
+        (1, "Noted. 2\nNoted. 4\n"),
+        (2, "On my way.\nABORTED\n"),
+        (3, "TRANSPORT\n"),
+    ],
+)
+def test_the_recipes_do_what_they_say(number: int, printed: str, tmp_path: Path) -> None:
+    assert len(RECIPES) == 4
+    assert run("-W", "error", "-c", RECIPES[number], cwd=tmp_path) == printed

@@ -13,6 +13,7 @@ from dsh_core.agent.report import report
 from dsh_core.agent.turn import Turn
 from dsh_core.context import Service
 from dsh_core.context.effects import Disposer
+from dsh_core.errors import to_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -70,11 +71,14 @@ class AgentLoop(Service):
 
         Raises:
             TypeError: An option is no field of `AgentOptions`.
-            ValueError: An agent or session of this id lives.
+            ValueError: An agent or session of this id lives, or the session is another agent's.
         """
         if not 0 < len(id) <= MAX_ID:
             raise ValueError(f"an agent's id has 1 to {MAX_ID} characters")
         asked = replace(self._defaults, **options)
+        for other in self.ctx.agents.list():
+            if other.session is session:
+                raise ValueError(f'session "{session.id}" is that of agent "{other.id}" already')
         live: Context = self.ctx if ctx is None else ctx
         made: list[Agent] = []
 
@@ -124,8 +128,8 @@ class AgentLoop(Service):
         """Do something whose listeners must not end the agent's life, or its end."""
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - reported, and the agent lives on
-            report(self.ctx, agent, error)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - reported; it lives on
+            report(self.ctx, agent, to_error(error))
 
     def _end(self, agent: Agent, driver: asyncio.Task[None]) -> Awaitable[None] | None:
         """End an agent, and wait for what it does to notice; not for long."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -18,5 +19,5 @@ def report(ctx: Context, agent: Agent, error: Exception) -> None:
         _logger.warning("agent %r: %s: %s", agent.id, type(error).__name__, error)
     try:
         ctx.emit("agent/error", agent, error)
-    except Exception as another:  # noqa: BLE001 - there is nobody left to tell
+    except (Exception, asyncio.CancelledError) as another:  # noqa: BLE001 - nobody is left to tell
         _logger.error("a listener of 'agent/error' failed: %r", another)  # noqa: TRY400 - short

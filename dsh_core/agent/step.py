@@ -192,7 +192,8 @@ class Step:
         failure: Exception | None = None
         try:
             stream = self._ctx.llm.stream(options)
-            async with aclosing(until_aborted(stream, agent.work.signal)) as chunks:
+            reading = until_aborted(stream, agent.work.signal, agent.options.patience_s)
+            async with aclosing(reading) as chunks:
                 async for chunk in chunks:
                     assembler.add(chunk)
                     timed.append((self._session.now(), chunk))

@@ -11,7 +11,7 @@ from dsh_core.agent.inbox import NEXT_STEP
 from dsh_core.agent.report import report
 from dsh_core.agent.step import Step
 from dsh_core.agent.waiting import settled
-from dsh_core.errors import HarnessError, error_code, error_data
+from dsh_core.errors import HarnessError, error_code, error_data, to_error
 from dsh_core.llm import failure_data
 from dsh_core.llm.text import clip
 from dsh_core.session.closing import INTERRUPTED, Closer, closers
@@ -163,8 +163,9 @@ class Turn:
         """Do something that must be done whatever its listeners raise."""
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - reported; what was to be logged is logged
-            report(self._ctx, self._agent, error)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - reported; it is logged
+            # Nothing is waited for in there: who raises a cancellation has made a mistake.
+            report(self._ctx, self._agent, to_error(error))
 
 
 def _begins(entry: Any) -> bool:  # noqa: ANN401 - an entry of a log that others may have written

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.abort import AbortError
 from dsh_core.errors import LlmError
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 
     from dsh_core.abort import AbortSignal
+
+_logger: Final = logging.getLogger("dsh_core")
 
 
 async def settled(value: Any) -> Any:  # noqa: ANN401 - whatever it is
@@ -58,9 +60,15 @@ async def _limit(limit: asyncio.Timeout, signal: AbortSignal, grace_s: float) ->
 
 
 async def until_aborted(
-    stream: AsyncIterator[Mapping[str, Any]], signal: AbortSignal
+    stream: AsyncIterator[Mapping[str, Any]], signal: AbortSignal, patience_s: float
 ) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield what a stream yields, and stop waiting for it once it is not wanted any more."""
+    """Yield what a stream yields, and stop waiting for it once it is not wanted any more.
+
+    Args:
+        stream: The stream.
+        signal: Says that it is not wanted.
+        patience_s: How long it may take to end, in seconds.
+    """
     stop = asyncio.ensure_future(signal.wait())
     chunk: asyncio.Future[Mapping[str, Any]] | None = None
     try:
@@ -68,8 +76,8 @@ async def until_aborted(
             chunk = asyncio.ensure_future(anext(stream))
             chunk.add_done_callback(_seen)
             await asyncio.wait({chunk, stop}, return_when=asyncio.FIRST_COMPLETED)
-            await _ended(chunk)
-            if chunk.cancelled():
+            await _ended(chunk, patience_s)
+            if chunk.cancelled() or not chunk.done():
                 signal.raise_if_aborted()
                 raise LlmError("the stream was cancelled", "STREAM_CLOSED")
             if isinstance(chunk.exception(), StopAsyncIteration):
@@ -84,10 +92,14 @@ async def until_aborted(
     finally:
         stop.cancel()
         if chunk is not None:
-            await _ended(chunk)
-        # What it raises at its end must not hide why it ends.
-        with suppress(Exception):
-            await settled(stream.aclose())  # type: ignore[attr-defined] # if it can be closed
+            await _ended(chunk, patience_s)
+        close = getattr(stream, "aclose", None)
+        if callable(close) and (chunk is None or chunk.done()):
+            closing = asyncio.ensure_future(settled(close()))
+            # What it raises at its end must not hide why it ends.
+            closing.add_done_callback(_seen)
+            await asyncio.wait({closing}, timeout=patience_s)
+            await _ended(closing, patience_s)
 
 
 def _seen(task: asyncio.Future[Any]) -> None:
@@ -96,8 +108,10 @@ def _seen(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-async def _ended(task: asyncio.Future[Any]) -> None:
-    """Make a task end, if it has not."""
+async def _ended(task: asyncio.Future[Any], patience_s: float) -> None:
+    """Make a task end, if it has not; one that does not is left to itself."""
     if not task.done():
         task.cancel()
-        await asyncio.wait({task})
+        await asyncio.wait({task}, timeout=patience_s)
+    if not task.done():
+        _logger.warning("a model's stream does not end: something swallows its cancellation")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 DISPATCH: Final = "internal/dispatch"
 """Emitted with (mode, name, args, scope) before every event that is not internal itself."""
 
+END_S: Final = 5.0
+"""How long listeners that still run may take to end with the program, in seconds."""
+
 _INTERNAL: Final = "internal/"
 _logger: Final = logging.getLogger("dsh_core")
 
@@ -82,11 +85,14 @@ class Bus:
                     self._let_run(name, result)
 
     async def parallel(self, name: str, args: tuple[Any, ...], scope: Scope | None) -> None:
-        """Call all listeners at once and wait for them; the first exception is raised."""
+        """Call all listeners at once and wait for all; then the first exception is raised."""
         calls = [
             _call(listener, args) for listener in self._listeners("parallel", name, args, scope)
         ]
-        await asyncio.gather(*calls)
+        # One that fails must not leave the others running on, unseen.
+        for result in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
 
     async def serial(self, name: str, args: tuple[Any, ...], scope: Scope | None) -> Any:  # noqa: ANN401
         """Call listeners one after another until one has an answer."""
@@ -130,6 +136,14 @@ class Bus:
     def _announce(self, mode: str, name: str, args: tuple[Any, ...], scope: Scope | None) -> None:
         if not name.startswith(_INTERNAL):
             self.emit(DISPATCH, (mode, name, args, scope), None)
+
+    async def end(self) -> None:
+        """Cancel what runs on: nobody is left that it could be for."""
+        running = [one for one in self._running if one is not asyncio.current_task()]
+        for one in running:
+            one.cancel()
+        if running:
+            await asyncio.wait(running, timeout=END_S)
 
     def _let_run(self, name: str, result: Awaitable[Any]) -> None:
         """Let an asynchronous listener of a synchronous event run on; nobody waits for it."""

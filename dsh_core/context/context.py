@@ -188,6 +188,8 @@ class Context:
     async def dispose(self) -> None:
         """Undo everything done through this context; for the root, end the program."""
         await self.fiber.dispose()
+        if self.parent is None:
+            await self._program.bus.end()
 
     # Events
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from dsh_core.events import SessionEvent
 
     Hook = Callable[["Session", Entry], None]
+
+_logger: Final = logging.getLogger("dsh_core")
 
 VERSION: Final = 4
 """Generation of the events that live sessions consist of."""
@@ -46,6 +49,7 @@ class Session:
 
     Attributes:
         header: The session's header.
+        closed: Whether its life in a store is over: what is appended then is told to nobody.
         kept: What plugins keep for the session's whole life, by plugin: it outlives the plugin, so
             that one that is loaded again finds it. What has a method ``close`` is closed with the
             session; what has ``abandon`` too is abandoned instead if the session is refused when
@@ -65,6 +69,8 @@ class Session:
         self._view = _View(self._log)
         self._clock = clock
         self._hook: Hook | None = None
+        self.closed = False
+        self._warned = False
         self.kept: dict[str, Any] = {}
         self._last: tuple[Entry, SessionEvent] | None = None
 
@@ -129,6 +135,11 @@ class Session:
         self._log.append(entry)
         if self._hook is not None:
             self._hook(self, entry)
+        elif self.closed and not self._warned:
+            self._warned = True
+            _logger.warning(
+                "session %r is closed: what is appended now is neither told nor stored", self.id
+            )
         return entry
 
     def holds(self, entry: Entry) -> bool:

@@ -132,6 +132,7 @@ class SessionStore(Service):
 
     def _forget(self, session: Session) -> None:
         session.attach(None)
+        session.closed = True
         self._live.pop(session.id, None)
         try:
             self.ctx.emit("session/closed", session)

@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from dsh_core.events import SessionHeader
 from dsh_core.logs.write import LogWriter, cut_log, header_row, log_path, session_folder
 from dsh_core.session.closing import INTERRUPTED, closed, open_place
+from dsh_core.session.entry import Entry
 from dsh_core.session.lock import FolderLock, LockedError
 from dsh_core.session.log_file import SUPPORTED, StoredError, read_entry, read_stored, read_tail
 
 if TYPE_CHECKING:
     from dsh_core.context import Context
-    from dsh_core.session.entry import Entry
     from dsh_core.session.session import Session
     from dsh_core.session.store import SessionStore
 
@@ -47,6 +47,9 @@ class Config(BaseModel):
     compress: bool = True
     write_behind_s: float = Field(default=0.2, ge=0, le=3600)
 
+
+UNREADABLE: Final = "plugin:dsh-core/unreadable"
+"""Stored in place of an event that somebody has made unwritable; other readers may skip it."""
 
 name = "session-store-jsonl"
 inject = ("sessions",)
@@ -208,7 +211,7 @@ class _File:
         """
         events = self._session.events[self._written : end]
         if events:
-            self._writer.write(events)
+            self._writer.write([_writable(entry) for entry in events])
             self._written += len(events)
 
     def leave(self) -> None:
@@ -342,6 +345,20 @@ def revive(sessions: SessionStore, path: str | Path, *, ctx: Context | None = No
         sessions.close(session)
         raise
     return session
+
+
+def _writable(entry: Entry) -> Entry:
+    """Return an event that can be written: itself, or that it cannot."""
+    try:
+        _ = entry.row
+    except Exception:  # noqa: BLE001 - whatever somebody has put in there
+        _logger.error(  # noqa: TRY400 - short
+            "event %d was changed after it was logged and is no plain JSON any more: "
+            "it is stored without its payload",
+            entry.seq,
+        )
+        return Entry(UNREADABLE, entry.seq, entry.time, {"type": entry.type}, ignorable=True)
+    return entry
 
 
 def _log_in(path: Path) -> Path:

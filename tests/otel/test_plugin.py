@@ -7,14 +7,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider, StatusCode
 
 from dsh_core import invariants
 from dsh_core.agent import AgentStatus
-from dsh_core.context import Context
+from dsh_core.context import Context, ServiceError
 from dsh_core.errors import InvariantError
 from dsh_core.events import Contract
 from dsh_core.llm import ScriptedAdapter, calls
@@ -647,3 +647,129 @@ def test_an_agent_traced_live_breaks_no_rule() -> None:
         assert len(program.spans.named("chat m")) == 2
 
     run(main)
+
+
+def test_a_second_telemetry_is_refused(logged: Logged) -> None:
+    async def main() -> None:
+        program = Program()
+        await program.begin()
+        with pytest.raises(ServiceError, match='service "telemetry" has been registered'):
+            await program.trace()
+        await program.ctx.dispose()
+
+    run(main)
+    assert len(logged.take()) == 1
+
+
+def test_statuses_that_nobody_saw_are_no_violations() -> None:
+    async def main() -> None:
+        program = Program()
+        fiber = await program.begin(enforced=False)
+        agent = Somebody(program.ctx.sessions.create("s"))
+        program.ctx.emit("agent/status", agent, "running")
+        await fiber.dispose()
+        await program.trace()
+        program.ctx.emit("agent/status", agent, "running")
+        await program.ctx.dispose()
+        assert program.violations() == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_other_settings_count_from_the_next_turn_on_and_privacy_at_once(in_turn: bool) -> None:
+    async def main() -> None:
+        program, other = Program(), Program()
+        fiber = await program.begin(content=True)
+        session = program.ctx.sessions.create("s")
+        opened(session)
+        told = [{"type": "text", "text": "SECRET"}]
+        message = {"id": "u", "role": "user", "source": {"kind": "user"}, "content": told}
+        session.append("user/message", message, surface_op="append")
+        if not in_turn:
+            ended_turn(session)
+        await fiber.dispose()
+        await program.ctx.plugin(plugin, {"tracer_provider": other.provider})
+        if in_turn:
+            ended_turn(session)
+        session.append("turn/start", {"turn": 2})
+        session.append("turn/end", {"turn": 2, "reason": {"kind": "completed"}})
+        await program.ctx.dispose()
+        for one, turn in ((program, 1), (other, 2)):
+            assert (one.spans.one("invoke_agent").attributes or {})["dsh.turn"] == turn
+            assert one.violations() == []
+        assert ("SECRET" in program.spans.one("invoke_agent").to_json()) is not in_turn
+
+    run(main)
+
+
+def test_the_same_settings_go_on_with_the_same_spans() -> None:
+    async def main() -> None:
+        program = Program()
+        fiber = await program.begin(content=True)
+        session = program.ctx.sessions.create("s")
+        opened(session)
+        live = session.kept[plugin.KEPT].tracer
+        await fiber.dispose()
+        await program.trace(content=True)
+        assert session.kept[plugin.KEPT].tracer is live
+        await program.ctx.dispose()
+
+    run(main)
+
+
+def test_a_session_whose_life_is_over_has_no_second_trace(logged: Logged) -> None:
+    async def main() -> None:
+        program = Program()
+        await program.begin()
+        session = program.ctx.sessions.create("s")
+        opened(session)
+        program.ctx.sessions.close(session)
+        program.ctx.emit("agent/status", Somebody(session), "idle")
+        session.append("step/end", {"turn": 1, "step": 1})
+        await program.ctx.dispose()
+        assert len(program.spans.named("invoke_agent")) == 1
+        assert len(program.spans.named("dsh.step")) == 1
+
+    run(main)
+    assert logged.take() == [
+        "session 's' is closed: what is appended now is neither told nor stored"
+    ]
+
+
+class Cancelling(SpanProcessor):
+    """Raises a cancellation where nothing is waited for."""
+
+    def on_end(self, span: object) -> None:
+        raise asyncio.CancelledError
+
+
+def test_a_cancellation_raised_by_a_processor_does_not_end_the_agent(logged: Logged) -> None:
+    async def main() -> None:
+        program = Program()
+        program.provider.add_span_processor(Cancelling())
+        await start(program.ctx, clock=program.clock, new_id=CountedIds())
+        await program.trace()
+        program.ctx.llm.register_adapter(["m"], ScriptedAdapter(["hello", "again"]))
+        agent = program.ctx.agent_loop.create("a", model="m")
+        assert [await agent.ask("one"), await agent.ask("two")] == ["hello", "again"]
+        await program.ctx.dispose()
+
+    run(main)
+    assert len(logged.take()) >= 1
+
+
+@pytest.mark.parametrize(
+    "config", [{"tracer_provider": "x"}, {"redact": "x"}, {"tracer_provider": 3}]
+)
+def test_what_is_no_provider_or_function_is_refused_at_the_start(
+    config: dict[str, Any], logged: Logged
+) -> None:
+    async def main() -> None:
+        program = Program()
+        with pytest.raises(ValueError, match="must be"):
+            await program.begin(**config)
+        await program.ctx.dispose()
+
+    run(main)
+    assert len(logged.take()) == 1

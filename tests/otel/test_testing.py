@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsh_core.errors import HarnessError
+from dsh_core.errors import HarnessError, InvariantError
 from dsh_core.events import SessionHeader
 from dsh_core.llm import calls, fails
 from dsh_core.session import Entry, Session
@@ -162,7 +163,7 @@ def test_violations_are_raised_only_where_that_is_asked_for(enforced: bool) -> N
 
     harness = Harness(dev_invariants=enforced)
     if enforced:
-        with pytest.raises(HarnessError, match=r"turn\.overlap"):
+        with pytest.raises(InvariantError, match=r"turn\.overlap"):
             harness.run(twice)
     else:
         harness.run(twice)
@@ -227,3 +228,42 @@ def test_the_fixture_enforces_the_contract_if_it_is_told_to(
 def test_the_option_explains_itself(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--help")
     result.stdout.fnmatch_lines(["*--dsh-invariants*raise contract violations*"])
+
+
+def test_a_breach_that_an_agent_swallows_fails_the_run_all_the_same() -> None:
+    async def breach(harness: Harness) -> None:
+        def meddle(session: Session, entry: Entry) -> None:
+            if entry.type == "step/start":
+                session.append("turn/start", {"turn": 9})
+
+        harness.ctx.on("session/event", meddle)
+        await harness.turn(harness.agent(["hello"]), "hi")
+
+    with pytest.raises(InvariantError, match=r"turn\.overlap"):
+        Harness(dev_invariants=True).run(breach)
+
+
+def test_an_attempt_to_change_history_fails_the_run_all_the_same() -> None:
+    async def meddle(harness: Harness) -> None:
+        agent = harness.agent(["hello"])
+        await harness.turn(agent, "hi")
+        with contextlib.suppress(InvariantError):
+            agent.session.events[0].data["target"] = "z"
+
+    with pytest.raises(InvariantError, match=r"agent\.history-mutated"):
+        Harness(dev_invariants=True).run(meddle)
+
+
+def test_errors_of_agents_are_at_hand() -> None:
+    async def failing(harness: Harness) -> None:
+        await harness.turn(harness.agent([fails("RATE_LIMIT", "slow down")]), "hi")
+
+    harness = Harness()
+    harness.run(failing)
+    assert [str(error) for error in harness.errors] == ["slow down"]
+
+
+def test_outside_a_run_it_says_what_to_do() -> None:
+    harness = Harness()
+    with pytest.raises(RuntimeError, match="the harness is not running: use it in `run`"):
+        harness.agent(["x"])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsh_core import invariants
-from dsh_core.agent import AgentLoop, AgentOptions, AgentStatus
+from dsh_core.agent import AgentLoop, AgentOptions, AgentStatus, TurnError
 from dsh_core.context import Context
 from dsh_core.errors import InvariantError
-from dsh_core.llm import calls
+from dsh_core.llm import calls, fails
 from tests.core.agent.support import (
     MODEL,
     done,
@@ -279,7 +280,7 @@ async def test_a_disposed_agent_leaves_registry_and_store_so_that_its_id_is_free
 async def test_a_tool_that_ignores_the_abort_is_cancelled_after_a_moment_of_grace() -> None:
     async with world(calls(("never", {}))) as w:
         w.tool("never", lambda _: asyncio.get_running_loop().create_future())
-        agent = w.agent()
+        agent = w.agent(grace_s=0.0, patience_s=5.0)
         agent.send("hi")
         await until(lambda: of_type(agent.session, "tool/call"))
         await w.ctx.dispose()
@@ -407,3 +408,114 @@ def test_the_loop_takes_its_options_as_a_mapping_or_as_options() -> None:
         await ctx.dispose()
 
     asyncio.run(main())
+
+
+# Others that misbehave
+
+
+@sync
+async def test_two_agents_do_not_share_a_session() -> None:
+    async with world() as w:
+        agent = w.agent()
+        with pytest.raises(ValueError, match='"a-session" is that of agent "a" already'):
+            w.agent("b", session=agent.session)
+        assert w.ctx.agents.get("b") is None
+
+
+@sync
+@pytest.mark.parametrize("event", ["turn/start", "step/start", "step/end", "turn/end"])
+async def test_a_listener_that_raises_a_cancellation_does_not_end_the_agent(event: str) -> None:
+    async with world("one", "two") as w:
+
+        def mistaken(_session: Any, entry: Any) -> None:
+            if entry.type == event and entry.data["turn"] == 1:
+                future = asyncio.get_running_loop().create_future()
+                future.cancel()
+                future.result()
+
+        w.ctx.on("session/event", mistaken)
+        w.hear("agent/error")
+        agent = w.agent()
+        await w.say(agent)
+        await w.say(agent)
+        assert reasons(agent.session)[-1] == {"kind": "completed"}
+        assert len(w.heard) == 1
+
+
+@sync
+@pytest.mark.parametrize("where", ["its end", "its next chunk"])
+async def test_a_model_that_does_not_end_holds_nobody_up(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = asyncio.Event()
+
+    class Stubborn:
+        provider = "stubborn"
+
+        async def stream(self, _options: Any) -> Any:
+            try:
+                yield {"type": "text-delta", "index": 0, "text": "x"}
+                while where == "its next chunk" and not stop.is_set():
+                    with suppress(asyncio.CancelledError):
+                        await stop.wait()
+                if where == "its end":
+                    await asyncio.Event().wait()
+            finally:
+                if where == "its end":
+                    await stop.wait()
+
+    async with world() as w:
+        w.ctx.llm.register_adapter(["stubborn"], Stubborn())
+        agent = w.agent(model="stubborn", patience_s=0.01)
+        w.ctx.on("agent/stream-chunk", lambda *_: agent.abort())
+        agent.send("hi")
+        await agent.settled()
+        assert reasons(agent.session) == [{"kind": "aborted", "reason": {"kind": "user"}}]
+        stop.set()
+        await until(lambda: len(asyncio.all_tasks()) <= 2)
+    assert all("does not end" in message for message in caplog.messages)
+
+
+@sync
+async def test_what_nobody_listens_to_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with world(fails("RATE_LIMIT", "slow down")) as w:
+        await w.say(w.agent())
+    assert caplog.messages == ["agent 'a': LlmError: slow down"]
+
+
+@sync
+async def test_the_working_directory_of_an_agent_is_that_of_its_session() -> None:
+    async with world() as w:
+        assert w.agent(cwd="/srv").session.header.cwd == "/srv"
+
+
+@sync
+async def test_asking_gives_the_answer() -> None:
+    async with world("one", calls(("nope", {})), "two") as w:
+        agent = w.agent()
+        assert await agent.ask("first") == "one"
+        assert await agent.ask("second") == "two"
+
+
+@sync
+async def test_asking_raises_what_the_turn_has_failed_with() -> None:
+    async with world(fails("RATE_LIMIT", "slow down"), calls(("leave", {}))) as w:
+        w.tool("leave", lambda execution: execution.agent.abort())
+        w.hear("agent/error")
+        agent = w.agent()
+        with pytest.raises(TurnError, match="slow down") as caught:
+            await agent.ask("hi")
+        assert caught.value.code == "RATE_LIMIT"
+        with pytest.raises(TurnError) as caught:
+            await agent.ask("hi")
+        assert caught.value.code == "ABORTED"
+
+
+@sync
+@pytest.mark.parametrize(
+    "content", [3, {"type": "text", "text": "x"}, ["x"], [{"text": "x"}], b"x"]
+)
+async def test_what_is_no_content_is_refused_where_it_is_said(content: Any) -> None:
+    async with world() as w:
+        with pytest.raises(TypeError, match="content is a text, or a list of blocks"):
+            w.agent().send(content)

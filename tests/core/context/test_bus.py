@@ -516,3 +516,50 @@ class TestScope:
         ctx.on("event", noted(log, "a"))
         ctx.emit("event")
         assert log == ["a"]
+
+
+class TestEnd:
+    """The end of the program."""
+
+    @sync
+    async def test_parallel_waits_for_all_also_when_one_fails(self) -> None:
+        ctx, log = Context(), list[str]()
+
+        async def slow() -> None:
+            await turn()
+            log.append("slow")
+
+        ctx.on("event", failing(ValueError("first")))
+        ctx.on("event", slow)
+        with pytest.raises(ValueError, match="first"):
+            await ctx.parallel("event")
+        assert log == ["slow"]
+        await ctx.dispose()
+
+    @sync
+    async def test_listeners_that_still_run_end_with_it(self) -> None:
+        ctx, ended = Context(), list[str]()
+
+        async def endless() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("ended")
+
+        ctx.on("event", endless)
+        ctx.emit("event")
+        await turn()
+        await ctx.dispose()
+        assert ended == ["ended"]
+
+    def test_one_can_ask_whether_anybody_listens(self) -> None:
+        ctx = Context()
+        assert not ctx.listens("event")
+        stop = ctx.on("event", noted([], "a"))
+        assert ctx.listens("event")
+        stop()
+        assert not ctx.listens("event")
+
+    def test_a_listener_is_a_function(self) -> None:
+        with pytest.raises(TypeError, match="a listener of 'event' is a function, not None"):
+            Context().on("event", None)  # type: ignore[arg-type]

@@ -27,15 +27,22 @@ class TestProperties:
         assert ctx.tools == "the tools"
 
     def test_a_service_that_is_not_there_cannot_be_read(self) -> None:
-        with pytest.raises(PropertyError, match=r'^cannot get property "tools" without inject$'):
+        with pytest.raises(PropertyError, match=r'^cannot get property "tools" without inject'):
             _ = Context().tools
+
+    def test_a_service_that_cannot_be_read_says_what_to_do(self) -> None:
+        with pytest.raises(PropertyError) as caught:
+            _ = Context().toolz
+        assert caught.value.__notes__ == [
+            "nobody offers 'toolz', or not yet: await the plugin that does"
+        ]
 
     @sync
     async def test_a_service_that_is_not_injected_cannot_be_read(self) -> None:
         ctx = Context()
         await ctx.plugin(lambda own: own.provide("tools", 1) and None)
         own = await child(ctx)
-        with pytest.raises(PropertyError, match=r'^cannot get property "tools" without inject$'):
+        with pytest.raises(PropertyError, match=r'^cannot get property "tools" without inject'):
             _ = own.tools
 
     @sync

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsh_core.contract.checker import Checker
-from dsh_core.contract.live import LiveFact, StatusChanged
+from dsh_core.contract.live import LiveFact, StatusChanged, StatusesUnknown
 from dsh_core.contract.rules.agent import MAX_AGENTS
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract, SessionHeader
@@ -72,3 +72,7 @@ def test_a_finding_lies_where_the_session_stands() -> None:
     (finding,) = checker.observe_live(StatusChanged("a", "idle"))
     assert (finding.owner, finding.code, finding.seq) == ("agent", "INVARIANT", None)
     assert finding.message == "agent 'a' reports 'idle' after 'idle'"
+
+
+def test_after_nobody_has_listened_for_a_while_statuses_are_free_again() -> None:
+    assert found([*statuses("running"), StatusesUnknown(), *statuses("running")]) == [[], [], []]

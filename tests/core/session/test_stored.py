@@ -24,6 +24,7 @@ from dsh_core.session import Entry, SessionStore, stored
 from dsh_core.session.lock import FolderLock
 from dsh_core.session.stored import StoredError, revive
 from tests.cli.helpers import run as run_command
+from tests.core.context.support import until
 from tests.core.session.real import (
     REAL,
     TIME,
@@ -582,19 +583,79 @@ def test_what_cannot_be_written_at_the_end_is_told_to_the_log_and_ends_all_the_s
     ]
 
 
-def test_an_event_that_was_changed_into_something_else_than_json_does_not_keep_the_end_back(
+def test_an_event_that_was_changed_into_something_else_than_json_costs_only_its_payload(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main(ctx: Context, sessions: SessionStore) -> None:
         await store_in(ctx, tmp_path)
         session = sessions.create("s-1")
-        session.append("mine", {}).data["bad"] = object()
+        session.append("mine", {}, ignorable=True).data["bad"] = object()
+        session.append("mine", {"fine": 1}, ignorable=True)
         with caplog.at_level(logging.ERROR, "dsh_core"):
             sessions.close(session)
-        assert sessions.list() == []
+        written = [msgspec.json.decode(row) for row in lines_of(file_of(tmp_path, session))]
+        assert [(row["type"], row["data"]) for row in written[1:]] == [
+            (stored.UNREADABLE, {"type": "mine"}),
+            ("mine", {"fine": 1}),
+        ]
+        assert wrong_in(file_of(tmp_path, session)) == []
 
     with_store(main)
-    assert "its last events are lost: TypeError" in caplog.text
+    (message,) = caplog.messages
+    assert message.startswith("event 0 was changed after it was logged")
+
+
+def test_an_event_is_written_a_moment_after_it_is_logged(tmp_path: Path) -> None:
+    async def main(ctx: Context, sessions: SessionStore) -> None:
+        await ctx.plugin(stored, {"root": str(tmp_path), "write_behind_s": 0.001})
+        session = sessions.create("s-1")
+        session.append("turn/start", {"turn": 1})
+        path = file_of(tmp_path, session)
+        await until(lambda: len(read_back(path)) == 1)
+        session.append("step/start", {"turn": 1, "step": 1})
+        await until(lambda: len(read_back(path)) == 2)
+        assert wrong_in(path) == []
+
+    with_store(main)
+
+
+def test_what_cannot_be_written_in_between_is_said_once_and_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(ctx: Context, sessions: SessionStore) -> None:
+        await ctx.plugin(stored, {"root": str(tmp_path), "write_behind_s": 0.001})
+        session = sessions.create("s-1")
+        failed: list[int] = []
+
+        def full(*_: object) -> None:
+            failed.append(1)
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LogWriter, "write", full)
+            take_turn(session, 1)
+            await until(lambda: len(failed) == 1)
+            take_turn(session, 2)
+            await until(lambda: len(failed) == 2)
+        await ctx.parallel("session/flush", session)
+        assert equals_log(file_of(tmp_path, session), session)
+
+    with_store(main)
+    assert len(caplog.messages) == 1
+
+
+def test_a_folder_of_a_session_is_enough_to_revive_it(tmp_path: Path, compress: bool) -> None:
+    async def main(ctx: Context, sessions: SessionStore) -> None:
+        await store_in(ctx, tmp_path, compress=compress)
+        session = sessions.create("s-1")
+        take_turn(session, 1)
+        sessions.close(session)
+        folder = file_of(tmp_path, session, compress=compress).parent
+        assert types(revive(sessions, folder).events)[:1] == ["turn/start"]
+        with pytest.raises(StoredError, match=r"no session\.v4\.jsonl\.zstd or"):
+            revive(sessions, tmp_path)
+
+    with_store(main)
 
 
 def test_a_root_that_cannot_be_written_is_an_os_error_at_creation(tmp_path: Path) -> None:
