@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from json import dumps
 from typing import Any, Final
+
+from dsh_core.violations import Violations
 
 __all__ = [
     "ABSENT",
     "MAX_DEPTH",
     "MAX_PROPERTIES",
-    "MAX_VIOLATIONS",
     "Prop",
     "Schema",
     "SchemaSpec",
@@ -41,9 +42,6 @@ MAX_DEPTH: Final = 32
 
 MAX_PROPERTIES: Final = 10_000
 """How many properties a spec may have in all."""
-
-MAX_VIOLATIONS: Final = 10_000
-"""How many violations are collected; arguments that break more rules than this are just as bad."""
 
 ABSENT: Final[Any] = type("Absent", (), {"__repr__": lambda _: "ABSENT"})()
 """Stands for a default that is not there; None is one."""
@@ -103,6 +101,15 @@ class Prop:
     whole: bool = False
     values: Prop | None = None
     nullable: bool = False
+    _allowed: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # A long enum would be searched from its start for each element of a long array.
+        object.__setattr__(self, "_allowed", frozenset(self.enum or ()))
+
+    def allows(self, value: object) -> bool:
+        """Tell whether a value that is no object and no array is one of `enum`, if there is one."""
+        return self.enum is None or value in self._allowed
 
     def spec(self) -> dict[str, Any]:
         """Return what a spec says of it; a copy."""
@@ -168,16 +175,16 @@ class Schema:
         return {"type": "object", **_members(self.properties)}
 
     def violations(self, value: object) -> list[str]:
-        """Return one sentence for each rule that arguments break, in the order of the spec.
+        """Return one sentence for each rule that arguments break, see `violations`.
 
         Args:
             value: The arguments, any JSON value.
         """
         if not isinstance(value, dict):
             return ['"arguments" must be an object']
-        found: list[str] = []
+        found = Violations()
         _check_members(self.properties, value, None, found)
-        return found
+        return found.texts
 
 
 def check_spec(spec: SchemaSpec) -> dict[str, dict[str, Any]]:
@@ -203,7 +210,8 @@ def violations(spec: SchemaSpec, value: object) -> list[str]:
         value: The arguments, any JSON value.
 
     Returns:
-        All of them, depth first in the order of the spec; empty if the arguments are fine.
+        All of them, depth first in the order of the spec; empty if the arguments are fine. Beyond
+        `MAX_VIOLATION_CHARS` a last sentence says that there are more.
 
     Raises:
         SpecError: The spec is malformed.
@@ -338,27 +346,27 @@ def _brief(value: object) -> str:
 
 
 def _check_members(
-    properties: Mapping[str, Prop], value: dict[str, Any], parent: str | None, found: list[str]
+    properties: Mapping[str, Prop], value: dict[str, Any], parent: str | None, found: Violations
 ) -> None:
     for name, prop in properties.items():
-        if len(found) >= MAX_VIOLATIONS:
+        if found.full:
             return
         path = name if parent is None else f"{parent}.{name}"
         if name in value:
             _check(prop, value[name], path, found)
         elif prop.required:
-            found.append(f'missing required property "{path}"')
+            found.add(f'missing required property "{path}"')
 
 
-def _check(prop: Prop, value: Any, path: str, found: list[str]) -> None:  # noqa: ANN401 - JSON
+def _check(prop: Prop, value: Any, path: str, found: Violations) -> None:  # noqa: ANN401 - JSON
     if not _is_a(prop.type, value):
-        found.append(f'"{path}" must be {_KINDS[prop.type][0]}')
+        found.add(f'"{path}" must be {_KINDS[prop.type][0]}')
         return
     if prop.whole and not (isinstance(value, int) or value.is_integer()):
-        found.append(f'"{path}" must be a whole number')
-    if prop.enum is not None and prop.type in _SCALARS and value not in prop.enum:
+        found.add(f'"{path}" must be a whole number')
+    if prop.type in _SCALARS and not prop.allows(value):
         allowed = dumps(prop.enum, ensure_ascii=False, separators=(",", ":"))
-        found.append(f'"{path}" must be one of {allowed}')
+        found.add(f'"{path}" must be one of {allowed}')
     if prop.properties is not None:
         _check_members(prop.properties, value, path, found)
     elif prop.values is not None:
@@ -372,9 +380,9 @@ def _is_a(kind: str, value: object) -> bool:
     return isinstance(value, _KINDS[kind][1]) and not (kind == "number" and isinstance(value, bool))
 
 
-def _check_all(prop: Prop, members: Any, found: list[str]) -> None:  # noqa: ANN401 - (path, value)
+def _check_all(prop: Prop, members: Any, found: Violations) -> None:  # noqa: ANN401 - (path, value)
     for path, value in members:
-        if len(found) >= MAX_VIOLATIONS:
+        if found.full:
             return
         _check(prop, value, path, found)
 

@@ -23,8 +23,9 @@ from pydantic.fields import FieldInfo
 
 from dsh_core.annotations import Annotations, wire_name
 from dsh_core.errors import ToolArgsError
-from dsh_core.schema import ABSENT, MAX_VIOLATIONS, Prop, Schema, SpecError, shown
+from dsh_core.schema import ABSENT, Prop, Schema, SpecError, shown
 from dsh_core.tool_types import ToolExecution
+from dsh_core.violations import Violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +36,12 @@ __all__ = ["TypedFunction", "spec_of"]
 
 EXECUTION: Final = "exec"
 """Name of the parameter that gets the `ToolExecution`, whatever its annotation."""
+
+MAX_VALUES: Final = 100_000
+"""Values within one argument that pydantic is given: more than a model writes in one answer.
+
+It notes everything that it finds wrong, and each note takes a hundred times the value's room.
+"""
 
 _HANDED_OVER: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -124,20 +131,20 @@ class TypedFunction:
         Raises:
             ToolArgsError: They do not fit.
         """
-        found = self.schema.violations(arguments)
-        if found or not isinstance(arguments, dict):
-            raise ToolArgsError(found)
+        broken = self.schema.violations(arguments)
+        if broken or not isinstance(arguments, dict):
+            raise ToolArgsError(broken)
+        found = Violations()
         values: dict[str, Any] = {}
         for one in self._parameters:
             if one.wire in arguments:
-                value = _prepared(one.prop, arguments[one.wire])
-                values[one.name] = _built(one, value, found)
+                values[one.name] = _built(one, arguments[one.wire], found)
             elif one.prop.nullable:
                 values[one.name] = None
             elif one.info is not None:
                 values[one.name] = one.info.get_default(call_default_factory=True)
-        if found:
-            raise ToolArgsError(found[:MAX_VIOLATIONS])
+        if found.texts:
+            raise ToolArgsError(found.texts)
         return values
 
     def _add(self, parameter: inspect.Parameter, reader: Annotations) -> None:
@@ -267,18 +274,37 @@ def _real(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _built(parameter: _Parameter, value: Any, found: list[str]) -> Any:  # noqa: ANN401 - of its type
+def _is_long(value: object) -> bool:
+    """Tell whether there are more than `MAX_VALUES` values within a JSON value."""
+    left, ahead = MAX_VALUES, [value]
+    while ahead:
+        one = ahead.pop()
+        if isinstance(one, dict | list):
+            left -= len(one)
+            if left < 0:
+                return True
+            ahead.extend(one.values() if isinstance(one, dict) else one)
+    return False
+
+
+def _built(parameter: _Parameter, value: Any, found: Violations) -> Any:  # noqa: ANN401 - of its type
     """Return the value that the function wants, or say why there is none."""
     if parameter.adapter is None:
-        return value
+        return _prepared(parameter.prop, value)
+    if found.full:
+        return ABSENT
+    if _is_long(value):
+        found.add(f'"{parameter.wire}" must not hold more than {MAX_VALUES} values')
+        return ABSENT
+    value = _prepared(parameter.prop, value)
     try:
         # The rules of the spec are strict enough: here texts become enums, mappings dataclasses.
         return parameter.adapter.validate_python(value, strict=False, by_alias=True)
     except ValidationError as error:
-        found.extend(
-            f'"{_path(parameter.wire, one["loc"])}" {one["msg"]}'
-            for one in error.errors(include_url=False, include_context=False, include_input=False)
-        )
+        for one in error.errors(include_url=False, include_context=False, include_input=False):
+            found.add(f'"{_path(parameter.wire, one["loc"])}" {one["msg"]}')
+            if found.full:
+                break
     return ABSENT
 
 

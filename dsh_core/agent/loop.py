@@ -77,7 +77,7 @@ class AgentLoop(Service):
             raise ValueError(f"an agent's id has 1 to {MAX_ID} characters")
         asked = replace(self._defaults, **options)
         for other in self.ctx.agents.list():
-            if other.session is session:
+            if other.session is session and other.alive:
                 raise ValueError(f'session "{session.id}" is that of agent "{other.id}" already')
         live: Context = self.ctx if ctx is None else ctx
         made: list[Agent] = []

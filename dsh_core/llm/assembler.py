@@ -18,6 +18,9 @@ MAX_BLOCKS: Final = 10_000
 MAX_CHARS: Final = 64 * 1024 * 1024
 """Characters that the deltas of one answer may have together."""
 
+MAX_CHUNKS: Final = 1_000_000
+"""Chunks that one answer may have."""
+
 _MALFORMED: Final = "MALFORMED_RESPONSE"
 _DELTAS: Final = {
     "text-delta": ("text", "text"),
@@ -74,6 +77,7 @@ class BlockAssembler:
         self._order: list[_Open] = []
         self._taken = 0
         self._room = MAX_CHARS
+        self._chunks = 0
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take the next chunk; one of unknown type is ignored.
@@ -85,6 +89,9 @@ class BlockAssembler:
             LlmError: It has no usable index or text, or the answer grows out of bounds
                 (``MALFORMED_RESPONSE``).
         """
+        self._chunks += 1
+        if self._chunks > MAX_CHUNKS:
+            raise LlmError(f"the answer has more than {MAX_CHUNKS} chunks", _MALFORMED)
         kind = chunk.get("type")
         if kind == "usage":
             self.usage = cast("TokenUsage", _mapping(chunk, "usage"))

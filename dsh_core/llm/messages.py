@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dsh_core.abort import AbortError
@@ -26,7 +26,7 @@ except ImportError as missing:
     raise ImportError(f"dsh_core.llm.messages needs httpx: {install_hint('harness')}") from missing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 
     from dsh_core.abort import AbortSignal
     from dsh_core.llm.chunks import Chunk
@@ -39,6 +39,9 @@ API_VERSION: Final = "2023-06-01"
 
 DEFAULT_TIMEOUT_S: Final = 300.0
 """Longest silence of the provider, in seconds."""
+
+DEFAULT_TOTAL_S: Final = 600.0
+"""Longest time that a request may take from its sending to its last chunk, in seconds."""
 
 DEFAULT_MAX_TOKENS: Final = 8192
 """How long an answer may be if the request does not say."""
@@ -63,11 +66,14 @@ class MessagesAdapter:
     and of the way to it end the stream with a finish chunk; the key is in none of them.
 
     Args:
-        base_url: Where the API is, up to but without ``/v1/messages``.
+        base_url: Where the API is: the address up to ``/v1/messages``, which may be left out, and so
+            may its last part.
         api_key: The key.
         provider: Name of the provider.
         client: Sends the requests and stays open; None for one client per request.
         timeout_s: Longest silence of the provider, in seconds.
+        total_s: Longest time that a request may take from its sending to its last chunk, in
+            seconds; the time that the reader takes with each chunk does not count.
         max_tokens: How long an answer may be if the request does not say.
         now: Returns the time in seconds since the epoch.
 
@@ -77,7 +83,7 @@ class MessagesAdapter:
     Raises:
         LlmError: The key is missing, or holds what no header can carry (``MISSING_CREDENTIAL``,
             ``INVALID_CREDENTIAL``).
-        ValueError: `base_url` is no web address.
+        ValueError: `base_url` is no web address, or there is no time for an answer.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class MessagesAdapter:
         provider: str = "anthropic-messages",
         client: httpx.AsyncClient | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
+        total_s: float = DEFAULT_TOTAL_S,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -98,11 +105,14 @@ class MessagesAdapter:
             raise LlmError(
                 "the API key has characters that no header can carry", "INVALID_CREDENTIAL"
             )
+        if not total_s > 0:
+            raise ValueError("total_s must be more than 0")
         self.provider = provider
         self._url = _endpoint(base_url)
         self._key = api_key
         self._client = client
         self._timeout = httpx.Timeout(timeout_s)
+        self._total = total_s
         self._max_tokens = max_tokens
         self._now = now
         # Reading the certificates takes longer than a request; they are shared by all clients.
@@ -146,11 +156,12 @@ class MessagesAdapter:
             "POST", self._url, headers=self._headers(), content=body, timeout=self._timeout
         )
         response: httpx.Response | None = None
+        deadline = _Deadline(self._total)
         try:
-            response = await _unless_aborted(
+            response = await deadline.wait(
                 client.send(request, stream=True, follow_redirects=False), signal
             )
-            async with aclosing(_pieces(response, signal)) as pieces:
+            async with aclosing(_pieces(response, deadline, signal)) as pieces:
                 if response.status_code != _OK:
                     raise http_error(
                         response.status_code,
@@ -163,9 +174,12 @@ class MessagesAdapter:
                     async for chunk in chunks:
                         if signal is not None:
                             signal.raise_if_aborted()
-                        yield chunk
+                        with deadline.paused():
+                            yield chunk
         except httpx.TimeoutException as error:
             raise LlmError("the provider took too long", "TIMEOUT") from error
+        except TimeoutError as error:
+            raise LlmError(f"the answer took longer than {self._total:g} s", "TIMEOUT") from error
         except httpx.RemoteProtocolError as error:
             if response is None:
                 raise _transport(error) from error
@@ -205,7 +219,9 @@ def _endpoint(base_url: str) -> httpx.URL:
         url = httpx.URL("")
     if url.scheme not in {"http", "https"} or not url.host or url.userinfo:
         raise ValueError("base_url must be a web address, without a user name")
-    return url.copy_with(path=f"{url.path.rstrip('/')}/v1/messages", query=None, fragment=None)
+    # Both are common: clients differ in what they want to be told.
+    base = url.path.rstrip("/").removesuffix("/v1/messages").removesuffix("/v1").rstrip("/")
+    return url.copy_with(path=f"{base}/v1/messages", query=None, fragment=None)
 
 
 def _transport(error: Exception) -> LlmError:
@@ -242,17 +258,55 @@ async def _chunks(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Chunk, None]:
 
 
 async def _pieces(
-    response: httpx.Response, signal: AbortSignal | None
+    response: httpx.Response, deadline: _Deadline, signal: AbortSignal | None
 ) -> AsyncGenerator[bytes, None]:
     """Read the body as it arrives."""
     # It is a generator, whatever its annotation says.
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as body:
-        while (piece := await _unless_aborted(_next(body), signal)) is not None:
+        while (piece := await deadline.wait(_next(body), signal)) is not None:
             yield piece
 
 
 async def _next(body: AsyncIterator[bytes]) -> bytes | None:
     return await anext(body, None)
+
+
+class _Deadline:
+    """The end of the time that a request may take.
+
+    Each bound of the HTTP library is for a single wait, and whoever sends something now and then
+    keeps within it for ever.
+
+    Args:
+        seconds: How long from now.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._end = self._clock() + seconds
+
+    async def wait(self, work: Coroutine[Any, Any, T], signal: AbortSignal | None) -> T:
+        """Wait for work, as long as there is time.
+
+        Raises:
+            TimeoutError: There is none left; the work is cancelled.
+            AbortError: The signal fired; the same.
+        """
+        if self._clock() >= self._end:
+            # Work that finds all it needs does not wait, and would never be cancelled.
+            work.close()
+            raise TimeoutError
+        async with asyncio.timeout_at(self._end):
+            return await _unless_aborted(work, signal)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no time pass within."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._end += self._clock() - began
 
 
 async def _unless_aborted(work: Coroutine[Any, Any, T], signal: AbortSignal | None) -> T:

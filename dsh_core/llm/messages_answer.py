@@ -41,6 +41,10 @@ _USAGE: Final = (
 )
 
 
+MAX_EVENTS: Final = 500_000
+"""Events that one answer may have."""
+
+
 def malformed(what: str) -> LlmError:
     """Return the error for an answer that makes no sense."""
     return LlmError(f"Messages stream: {what}", "MALFORMED_RESPONSE")
@@ -53,15 +57,15 @@ class _Open:
     kind: str
     head: Block
     texts: list[str] = field(default_factory=list)
-    signature: str = ""
+    signature: list[str] = field(default_factory=list)
 
     def block(self) -> Block:
         """Return the block as the harness has it."""
         text = "".join(self.texts)
         if self.kind == "tool-call":
             return self.head | {"arguments": text}
-        block = self.head | {"text": text}
-        return block | {"signature": self.signature} if self.signature else block
+        block, signature = self.head | {"text": text}, "".join(self.signature)
+        return block | {"signature": signature} if signature else block
 
 
 class Answer:
@@ -75,6 +79,7 @@ class Answer:
         self.over = False
         self._open: dict[int, _Open] = {}
         self._seen: set[int] = set()
+        self._events = 0
         self._content = 0
         self._bad_input = False
         self._stop: object = None
@@ -99,8 +104,12 @@ class Answer:
             The chunks it stands for.
 
         Raises:
-            LlmError: It makes no sense (``MALFORMED_RESPONSE``), or reports an error.
+            LlmError: It makes no sense or is one too many (``MALFORMED_RESPONSE``), or reports an
+                error.
         """
+        self._events += 1
+        if self._events > MAX_EVENTS:
+            raise malformed(f"more than {MAX_EVENTS} events")
         try:
             data = json.loads(event.data)
         except (ValueError, RecursionError):
@@ -138,7 +147,7 @@ class Answer:
         elif source["type"] == "redacted_thinking":
             opened.head["redactedData"] = _text(source, "data")
         else:
-            opened.signature = _text(source, "signature")
+            opened.signature.append(_text(source, "signature"))
             yield from self._more(index, opened, _text(source, source["type"]))
 
     def _block_delta(self, data: Mapping[str, Any]) -> Iterator[Chunk]:
@@ -154,7 +163,7 @@ class Answer:
         elif kind == "input_json_delta" and opened.kind == "tool-call":
             yield from self._more(index, opened, _text(delta, "partial_json"))
         elif kind == "signature_delta" and opened.kind == "reasoning":
-            opened.signature += _text(delta, "signature")
+            opened.signature.append(_text(delta, "signature"))
 
     def _more(self, index: int, opened: _Open, text: str) -> Iterator[Chunk]:
         if not text:

@@ -23,7 +23,6 @@ NO_RESULT: Final = "no result was recorded"
 """Result of a call that has none: the API refuses conversations with unanswered calls."""
 
 _DATA_URL: Final = re.compile(r"data:(image/[a-z0-9.+-]{1,40});base64,(.*)", re.DOTALL)
-_DEEPEST: Final = 8
 
 
 def request_body(options: GenerateOptions, max_tokens: int) -> bytes:
@@ -31,15 +30,17 @@ def request_body(options: GenerateOptions, max_tokens: int) -> bytes:
 
     Adjacent messages of one role are merged, results of tools before all else, and calls without a
     result get one: the API wants turns to alternate and every call to be answered at once. Blocks
-    it refuses are left out: blank text, and reasoning without the signature it came with.
+    it refuses are left out: blank text, and reasoning without the signature it came with. Blocks of
+    answers and of results that it cannot take, or that are malformed, become a text that says so:
+    they stay in the log, and would have every later request refused.
 
     Args:
         options: The request.
         max_tokens: How long the answer may be if `options` do not say.
 
     Raises:
-        LlmError: The API cannot express a block (``UNSUPPORTED_CONTENT``), or the request is
-            malformed (``INVALID_REQUEST``).
+        LlmError: The API cannot express what a user says (``UNSUPPORTED_CONTENT``), or the request
+            is malformed (``INVALID_REQUEST``).
     """
     try:
         text = json.dumps(
@@ -91,8 +92,10 @@ def _conversation(options: GenerateOptions) -> tuple[str, list[Part]]:
             # Generation 4 has the result's fields on the message.
             result = {"type": "tool-result", **message}
             _append(messages, "user", [_result(result | {"isError": message.get("isError")})])
-        elif role in {"user", "assistant"}:
+        elif role == "user":
             _append(messages, role, _parts(content))
+        elif role == "assistant":
+            _append(messages, role, [part for one in _blocks(content) for part in _said(one)])
         else:
             raise LlmError(f"a message has the role {role!r:.80}", "INVALID_REQUEST")
     if options.prefill:
@@ -132,15 +135,50 @@ def _no_result(call: str) -> Part:
     return {"type": "tool_result", "tool_use_id": call, "content": NO_RESULT, "is_error": True}
 
 
-def _parts(content: object, depth: int = 0) -> list[Part]:
+def _blocks(content: object) -> Sequence[Any]:
     if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, Sequence) or depth > _DEEPEST:
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, Sequence):
         raise LlmError("the content of a message is no list of blocks", "INVALID_REQUEST")
-    return [part for block in content for part in _part(block, depth)]
+    return content
 
 
-def _part(block: Mapping[str, Any], depth: int) -> list[Part]:
+def _parts(content: object) -> list[Part]:
+    return [part for block in _blocks(content) for part in _part(block)]
+
+
+def _said(block: Any) -> list[Part]:  # noqa: ANN401 - whatever a log holds
+    """Return the part of a block of an answer, see `_part`."""
+    if _kind(block) not in {"text", "reasoning", "tool-call"}:
+        return [_left_out(block)]
+    try:
+        return _part(block)
+    except _ODD:
+        return [_left_out(block)]
+
+
+def _returned(block: Any) -> list[Part]:  # noqa: ANN401 - whatever a log holds
+    """Return the part of a block of a tool's result, see `_part`."""
+    if _kind(block) not in {"text", "image"}:
+        return [_left_out(block)]
+    try:
+        return _part(block)
+    except _ODD:
+        return [_left_out(block)]
+
+
+def _kind(block: object) -> object:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _left_out(block: object) -> Part:
+    kind = _kind(block)
+    what = "a malformed block" if kind is None else f"a block of type {kind!r:.80}"
+    return {"type": "text", "text": f"[{what} cannot be sent and was left out]"}
+
+
+def _part(block: Mapping[str, Any]) -> list[Part]:
     """Return the part of a block, nothing for what the API refuses or does not need."""
     kind = block["type"]
     if kind == "text":
@@ -151,7 +189,7 @@ def _part(block: Mapping[str, Any], depth: int) -> list[Part]:
         arguments = _input(block["arguments"])
         return [{"type": "tool_use", "id": block["id"], "name": block["name"], "input": arguments}]
     if kind == "tool-result":
-        return [_result(block, depth)]
+        return [_result(block)]
     if kind == "image" and isinstance(block.get("url"), str):
         return [_image(block["url"])]
     raise LlmError(f"the API cannot take a block of type {kind!r:.80}", "UNSUPPORTED_CONTENT")
@@ -181,9 +219,9 @@ def _no_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _result(block: Mapping[str, Any], depth: int = 0) -> Part:
+def _result(block: Mapping[str, Any]) -> Part:
     part: Part = {"type": "tool_result", "tool_use_id": block["toolCallId"]}
-    content = _parts(block["content"], depth + 1)
+    content = [part for one in _blocks(block["content"]) for part in _returned(one)]
     if content:
         part["content"] = content
     if block.get("isError"):

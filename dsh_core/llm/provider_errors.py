@@ -7,6 +7,7 @@ import math
 import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.errors import LlmError
@@ -111,11 +112,38 @@ def redacted(text: str, secret: str) -> str:
 
     Args:
         text: Any text.
-        secret: What must not appear; empty for nothing.
+        secret: What must not appear, neither as it is nor as JSON, HTML or an address would
+            escape it; empty for nothing.
     """
     if secret:
-        text = text.replace(secret, "[redacted]")
+        text = re.sub("".join(map(_spelled, secret)), "[redacted]", text)
     return clip(text)
+
+
+def _spelled(letter: str) -> str:
+    """Return a pattern for a letter in all its spellings.
+
+    Each begins with a literal, so that long texts are searched quickly.
+    """
+    code = ord(letter)
+    bare = re.escape(letter)
+    ways = [
+        # Backslashes add up where JSON is quoted in JSON.
+        rf"\\{{0,7}}(?:{bare}|u{_hex(code, 4)}|x{_hex(code, 2)})",
+        f"%{_hex(code, 2)}",
+        f"&#(?:0{{0,4}}{code}|[xX]0{{0,4}}{_hex(code, 1)});",
+    ]
+    if (named := escape(letter)) not in {letter, "&#x27;"}:
+        ways.insert(0, re.escape(named))
+    return f"(?:{'|'.join([*ways, bare])})"
+
+
+def _hex(code: int, digits: int) -> str:
+    """Return a pattern for a hexadecimal number, whatever the case of its letters."""
+    return "".join(
+        f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
+        for digit in f"{code:0{digits}x}"
+    )
 
 
 def _refined(code: str, kind: str, message: str) -> str:

@@ -15,6 +15,9 @@ MAX_LINE: Final = 8 * 1024 * 1024
 MAX_DATA: Final = 16 * 1024 * 1024
 """Characters that the data of an event may have."""
 
+MAX_LINES: Final = 256 * 1024
+"""Lines that an event may have, with comments and blank lines before it."""
+
 _BOM: Final = b"\xef\xbb\xbf"
 _BREAK: Final = re.compile(rb"\r\n|\n|\r")
 
@@ -45,11 +48,20 @@ class SseParser:
     Args:
         max_line: Bytes that a line may have.
         max_data: Characters that the data of an event may have.
+        max_lines: Lines that an event may have, with comments and blank lines before it.
     """
 
-    def __init__(self, *, max_line: int = MAX_LINE, max_data: int = MAX_DATA) -> None:
+    def __init__(
+        self,
+        *,
+        max_line: int = MAX_LINE,
+        max_data: int = MAX_DATA,
+        max_lines: int = MAX_LINES,
+    ) -> None:
         self._max_line = max_line
         self._max_data = max_data
+        self._max_lines = max_lines
+        self._lines_seen = 0
         self._rest = bytearray()
         # Where to go on looking for a line break, so that a long line is searched once.
         self._seen = 0
@@ -69,12 +81,16 @@ class SseParser:
             The events that are complete now.
 
         Raises:
-            SseError: A line or an event is too long.
+            SseError: A line or an event is too long, or an event has too many lines.
         """
         self._rest += data
         for line in self._lines():
+            self._lines_seen += 1
+            if self._lines_seen > self._max_lines:
+                raise SseError(f"an event has more than {self._max_lines} lines")
             event = self._line(line)
             if event is not None:
+                self._lines_seen = 0
                 yield event
 
     def _lines(self) -> Iterator[bytes]:
