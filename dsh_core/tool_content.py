@@ -7,20 +7,18 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-__all__ = ["BLOCK_TYPES", "content_of", "text_block"]
+__all__ = ["content_of", "text_block"]
 
-BLOCK_TYPES: Final = frozenset({"text", "reasoning", "tool-call", "tool-result", "image", "file"})
-"""Types of content blocks; those of plugins begin with ``plugin:``."""
-
-_WITH_TEXT: Final = frozenset({"text", "reasoning"})
+_PLUGIN: Final = "plugin:"
 
 
 def content_of(value: object) -> list[dict[str, Any]]:
     """Return what a tool returned as content.
 
     Args:
-        value: Text becomes a block, blocks stay as they are, None becomes nothing. Other values,
-            dataclasses and pydantic models among them, are written as compact JSON.
+        value: Text becomes a block, None becomes nothing. A list of blocks that a result may hold
+            (texts, images, those of plugins) stays as it is. Other values, dataclasses and pydantic
+            models among them, are written as compact JSON.
 
     Raises:
         ValueError: The value cannot be written as JSON.
@@ -51,14 +49,15 @@ def text_block(text: str) -> dict[str, Any]:
 
 
 def _is_block(item: object) -> bool:
-    if not isinstance(item, dict):
+    """Tell blocks from data: much of what tools find has a type too, files for example."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(kind, str):
         return False
-    kind = item.get("type")
-    if not isinstance(kind, str):
-        return False
-    if kind in _WITH_TEXT:
+    if kind == "text":
         return isinstance(item.get("text"), str)
-    return kind in BLOCK_TYPES or kind.startswith("plugin:")
+    if kind == "image":
+        return isinstance(item.get("url"), str) or isinstance(item.get("attachment"), dict)
+    return kind.startswith(_PLUGIN)
 
 
 def _is_plain(block: dict[str, Any]) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from dsh_core.schema import SpecError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dsh_core.abort import AbortSignal
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 __all__ = ["ToolDefinition", "ToolError", "ToolExecution", "ToolExecutionResult"]
 
@@ -67,12 +72,15 @@ class ToolDefinition:
     """A tool.
 
     Attributes:
-        name: What the model calls it by.
+        name: What the model calls it by: 1 to 64 letters, digits, ``_`` and ``-``.
         description: For the model.
         parameters: JSON Schema of the arguments.
         execute: Called with the arguments and the `ToolExecution`; plain or asynchronous. Nothing
             checks the arguments before: tools of `define_tool` do it themselves.
         strict: Whether the provider is asked to keep the model to the schema.
+
+    Raises:
+        SpecError: Providers would refuse the name or the description, and with it every request.
     """
 
     name: str
@@ -80,3 +88,18 @@ class ToolDefinition:
     parameters: Mapping[str, Any]
     execute: Callable[[Any, ToolExecution], Any] = field(repr=False)
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        # Whoever does without a type checker may hand in anything.
+        name: object = self.name
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise SpecError(
+                "", f"a tool's name is 1 to 64 of A-Z, a-z, 0-9, _ and -, not {shown(ascii(name))}"
+            )
+        description: object = self.description
+        if not isinstance(description, str):
+            raise SpecError("", f"a description is a text, not {type(description).__name__}")
+        try:
+            description.encode()
+        except UnicodeEncodeError:
+            raise SpecError("", "a description is valid Unicode") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from dsh_core.context import Service
@@ -54,7 +55,7 @@ def define_tool(
     name: str,
     description: str,
     parameters: SchemaSpec,
-    execute: Callable[[Any, ToolExecution], Any],
+    execute: Callable[[Any, ToolExecution], Any] | Callable[[Any], Any],
     strict: bool = False,
 ) -> ToolDefinition: ...
 
@@ -66,22 +67,23 @@ def define_tool(
     name: str | None = None,
     description: str | None = None,
     parameters: SchemaSpec | None = None,
-    execute: Callable[[Any, ToolExecution], Any] | None = None,
+    execute: Callable[..., Any] | None = None,
     strict: bool = False,
 ) -> ToolDefinition | Callable[[Callable[..., Any]], ToolDefinition]:
     """Define a tool that checks its arguments.
 
     From a spec: ``define_tool(name=…, description=…, parameters=SPEC, execute=f)``, where ``f``
-    gets the arguments and the execution. From a typed function: ``@define_tool``, or
-    ``@define_tool(name=…)``; its annotations are the spec, and its parameter ``exec`` gets the
+    gets the arguments, and the execution if it takes two. From a typed function: ``@define_tool``,
+    or ``@define_tool(name=…)``; its annotations are the spec, and its parameter ``exec`` gets the
     execution. Functions may be asynchronous; plain ones run in the thread of the event loop.
 
-    What a function returns becomes content: text a text block, a list of blocks is taken as it is,
-    None is no block, and anything else is written as JSON.
+    What a function returns becomes content: text a text block, a list of blocks (texts, images,
+    those of plugins) is taken as it is, None is no block, and anything else is written as JSON.
 
     Args:
         function: The typed function.
-        name: What the model calls it by; by default the function's name.
+        name: What the model calls it by: 1 to 64 letters, digits, ``_`` and ``-``; by default the
+            function's name.
         description: For the model; by default the first paragraph of the function's docstring.
         parameters: The spec.
         execute: What to call.
@@ -91,7 +93,8 @@ def define_tool(
         The tool; without `function` and `execute` a decorator that makes it.
 
     Raises:
-        SpecError: The spec is malformed, or the function's parameters cannot be expressed.
+        SpecError: The spec, the name or the description is malformed, or the function's parameters
+            cannot be expressed.
         TypeError: The two forms are mixed up.
     """
     if execute is not None or parameters is not None:
@@ -100,7 +103,7 @@ def define_tool(
         if name is None or description is None:
             raise TypeError("a tool with a spec needs a name and a description")
         schema = Schema.of(parameters)
-        checked = _Checked(schema, execute)
+        checked = _Checked(schema, _with_execution(execute))
         return ToolDefinition(_named(name), description, schema.json_schema(), checked, strict)
 
     namespace = local_names(inspect.currentframe())
@@ -278,6 +281,24 @@ def _named(name: object) -> str:
     if not isinstance(name, str) or not name or name == "<lambda>":
         raise SpecError("", "a tool needs a name; give it one with name=…")
     return name
+
+
+def _with_execution(execute: Callable[..., Any]) -> Callable[[Any, ToolExecution], Any]:
+    """Return a function of arguments and execution, whichever of the two forms is given."""
+    if not callable(execute):
+        raise TypeError(f"execute must be a function, not {type(execute).__name__}")
+    try:
+        takes = inspect.signature(execute).bind
+    except (TypeError, ValueError, NameError):
+        # Some that are written in C do not say.
+        return execute
+    with suppress(TypeError):
+        takes(None, None)
+        return execute
+    with suppress(TypeError):
+        takes(None)
+        return lambda arguments, _: execute(arguments)
+    raise SpecError("", "execute must take the arguments, and the execution if it wants it")
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str:

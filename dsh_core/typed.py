@@ -303,8 +303,6 @@ def _built(parameter: _Parameter, value: Any, found: Violations) -> Any:  # noqa
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False, include_input=False):
             found.add(f'"{_path(parameter.wire, one["loc"])}" {one["msg"]}')
-            if found.full:
-                break
     return ABSENT
 
 

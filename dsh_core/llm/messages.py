@@ -66,8 +66,7 @@ class MessagesAdapter:
     and of the way to it end the stream with a finish chunk; the key is in none of them.
 
     Args:
-        base_url: Where the API is: the address up to ``/v1/messages``, which may be left out, and so
-            may its last part.
+        base_url: Where the API is; ``/v1/messages``, or its second half, may be left out.
         api_key: The key.
         provider: Name of the provider.
         client: Sends the requests and stays open; None for one client per request.

@@ -22,6 +22,10 @@ RAW_ARGUMENTS: Final = "arguments"
 NO_RESULT: Final = "no result was recorded"
 """Result of a call that has none: the API refuses conversations with unanswered calls."""
 
+_ANSWER: Final = frozenset({"text", "reasoning", "tool-call"})
+_RESULT: Final = frozenset({"text", "image"})
+_MALFORMED: Final = (TypeError, ValueError, KeyError, AttributeError, RecursionError)
+_ODD: Final = (LlmError, *_MALFORMED)
 _DATA_URL: Final = re.compile(r"data:(image/[a-z0-9.+-]{1,40});base64,(.*)", re.DOTALL)
 
 
@@ -48,7 +52,7 @@ def request_body(options: GenerateOptions, max_tokens: int) -> bytes:
         )
         # Half a character, once in a conversation, would have every later request refused.
         return valid(text).encode()
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+    except _MALFORMED as error:
         raise LlmError(
             f"the request is malformed: {type(error).__name__}: {error}", "INVALID_REQUEST"
         ) from error
@@ -95,7 +99,7 @@ def _conversation(options: GenerateOptions) -> tuple[str, list[Part]]:
         elif role == "user":
             _append(messages, role, _parts(content))
         elif role == "assistant":
-            _append(messages, role, [part for one in _blocks(content) for part in _said(one)])
+            _append(messages, role, _kept(content, _ANSWER))
         else:
             raise LlmError(f"a message has the role {role!r:.80}", "INVALID_REQUEST")
     if options.prefill:
@@ -147,47 +151,41 @@ def _parts(content: object) -> list[Part]:
     return [part for block in _blocks(content) for part in _part(block)]
 
 
-def _said(block: Any) -> list[Part]:  # noqa: ANN401 - whatever a log holds
-    """Return the part of a block of an answer, see `_part`."""
-    if _kind(block) not in {"text", "reasoning", "tool-call"}:
-        return [_left_out(block)]
-    try:
-        return _part(block)
-    except _ODD:
-        return [_left_out(block)]
+def _kept(content: object, kinds: frozenset[str]) -> list[Part]:
+    """Return the parts of blocks of these types, and a text for each that cannot be sent."""
+    parts: list[Part] = []
+    for block in _blocks(content):
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        known = isinstance(kind, str)
+        try:
+            parts += _part(block) if known and kind in kinds else [_left_out(kind)]
+        except _ODD:
+            parts.append(_left_out(kind))
+    return parts
 
 
-def _returned(block: Any) -> list[Part]:  # noqa: ANN401 - whatever a log holds
-    """Return the part of a block of a tool's result, see `_part`."""
-    if _kind(block) not in {"text", "image"}:
-        return [_left_out(block)]
-    try:
-        return _part(block)
-    except _ODD:
-        return [_left_out(block)]
-
-
-def _kind(block: object) -> object:
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    return kind if isinstance(kind, str) else None
-
-
-def _left_out(block: object) -> Part:
-    kind = _kind(block)
-    what = "a malformed block" if kind is None else f"a block of type {kind!r:.80}"
-    return {"type": "text", "text": f"[{what} cannot be sent and was left out]"}
+def _left_out(kind: object) -> Part:
+    what = f"block of type {kind!r:.80}" if isinstance(kind, str) else "malformed block"
+    return {"type": "text", "text": f"[a {what} was left out: the API cannot take it]"}
 
 
 def _part(block: Mapping[str, Any]) -> list[Part]:
     """Return the part of a block, nothing for what the API refuses or does not need."""
     kind = block["type"]
     if kind == "text":
-        return [{"type": "text", "text": block["text"]}] if block["text"].strip() else []
+        text = _string(block, "text")
+        return [{"type": "text", "text": text}] if text.strip() else []
     if kind == "reasoning":
         return _thinking(block)
     if kind == "tool-call":
-        arguments = _input(block["arguments"])
-        return [{"type": "tool_use", "id": block["id"], "name": block["name"], "input": arguments}]
+        return [
+            {
+                "type": "tool_use",
+                "id": _string(block, "id"),
+                "name": _string(block, "name"),
+                "input": _input(_string(block, "arguments")),
+            }
+        ]
     if kind == "tool-result":
         return [_result(block)]
     if kind == "image" and isinstance(block.get("url"), str):
@@ -195,11 +193,24 @@ def _part(block: Mapping[str, Any]) -> list[Part]:
     raise LlmError(f"the API cannot take a block of type {kind!r:.80}", "UNSUPPORTED_CONTENT")
 
 
+def _string(block: Mapping[str, Any], key: str) -> str:
+    value = block[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is no text")
+    return value
+
+
 def _thinking(block: Mapping[str, Any]) -> list[Part]:
     if block.get("redactedData"):
-        return [{"type": "redacted_thinking", "data": block["redactedData"]}]
+        return [{"type": "redacted_thinking", "data": _string(block, "redactedData")}]
     if block.get("signature"):
-        return [{"type": "thinking", "thinking": block["text"], "signature": block["signature"]}]
+        return [
+            {
+                "type": "thinking",
+                "thinking": _string(block, "text"),
+                "signature": _string(block, "signature"),
+            }
+        ]
     return []
 
 
@@ -208,20 +219,18 @@ def _input(arguments: str) -> Part:
     if not arguments.strip():
         return {}
     try:
-        # NaN and its like are no JSON; `json.loads` would let them through.
-        found = json.loads(arguments, parse_constant=_no_constant)
+        found = json.loads(arguments)
+        # What cannot be written again (NaN, 1e999, a depth that just could be read) must not fail
+        # later: here it stands as deep as it will.
+        json.dumps([[[[[[found]]]]]], allow_nan=False)
     except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {RAW_ARGUMENTS: arguments}
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
-
-
 def _result(block: Mapping[str, Any]) -> Part:
     part: Part = {"type": "tool_result", "tool_use_id": block["toolCallId"]}
-    content = [part for one in _blocks(block["content"]) for part in _returned(one)]
+    content = _kept(block["content"], _RESULT)
     if content:
         part["content"] = content
     if block.get("isError"):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MAX_RETRY_AFTER_MS: Final = 2**31 - 1
 """Longest wait that is passed on, in ms: what a timer can hold."""
 
+MAX_SEARCHED: Final = 64 * 1024
+"""Characters of a message that are searched for a secret, far more than are kept."""
+
 _CONTEXT: Final = re.compile(
     r"context[ _-]?(window|length|limit)|maximum context|prompt is too long"
     r"|too many (input )?tokens",
@@ -116,7 +119,7 @@ def redacted(text: str, secret: str) -> str:
             escape it; empty for nothing.
     """
     if secret:
-        text = re.sub("".join(map(_spelled, secret)), "[redacted]", text)
+        text = re.sub("".join(map(_spelled, secret)), "[redacted]", text[:MAX_SEARCHED])
     return clip(text)
 
 
@@ -141,8 +144,7 @@ def _spelled(letter: str) -> str:
 def _hex(code: int, digits: int) -> str:
     """Return a pattern for a hexadecimal number, whatever the case of its letters."""
     return "".join(
-        f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
-        for digit in f"{code:0{digits}x}"
+        f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:0{digits}x}"
     )
 
 

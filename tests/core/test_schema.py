@@ -15,7 +15,6 @@ from dsh_core.schema import (
     ABSENT,
     MAX_DEPTH,
     MAX_PROPERTIES,
-    MAX_VIOLATIONS,
     Schema,
     SpecError,
     check_spec,
@@ -285,9 +284,46 @@ class TestOrder:
             "a": {"type": "array", "items": {"type": "string"}},
             "b": {"type": "string", "required": True},
         }
-        found = violations(spec, {"a": [0] * (MAX_VIOLATIONS + 5)})
-        assert len(found) == MAX_VIOLATIONS
-        assert found[-1] == f'"a[{MAX_VIOLATIONS - 1}]" must be a string'
+        found = violations(spec, {"a": [0] * 100_000})
+        assert found[:-1] == [f'"a[{at}]" must be a string' for at in range(len(found) - 1)]
+        assert found[-1] == "there are more violations"
+        assert len("; ".join(found[:-1])) <= 65_536 < len("; ".join(found)) + 10
+
+    def test_a_long_enum_is_not_repeated_without_end(self) -> None:
+        names = [f"name-{at:05}" for at in range(2_000)]
+        items = {"type": "string", "enum": names}
+        found = violations({"a": {"type": "array", "items": items}}, {"a": ["x"] * 10_000})
+        allowed = json.dumps(names, separators=(",", ":"))
+        assert found == [
+            f'"a[0]" must be one of {allowed}',
+            f'"a[1]" must be one of {allowed}',
+            "there are more violations",
+        ]
+
+    def test_a_violation_that_is_too_long_itself_is_cut(self) -> None:
+        found = violations({"a": {"type": "string", "enum": ["x" * 100_000]}}, {"a": "y"})
+        assert found == [
+            f'"a" must be one of ["{"x" * 65_514}…',
+            "there are more violations",
+        ]
+
+    def test_an_enum_is_searched_at_once_however_long_it_is(self) -> None:
+        compared = 0
+
+        class Name(str):
+            __slots__ = ()
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal compared
+                compared += 1
+                return str.__eq__(self, other)
+
+            __hash__ = str.__hash__
+
+        names = [f"name-{at}" for at in range(2_000)]
+        spec = {"a": {"type": "array", "items": {"type": "string", "enum": names}}}
+        assert violations(spec, {"a": [Name("name-1999")] * 100}) == []
+        assert compared <= 200
 
 
 class TestJsonSchema:

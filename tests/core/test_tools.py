@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import errno
 import functools
+import json
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -235,8 +236,8 @@ class TestExecute:
     def test_content_is_returned_as_it_is(self) -> None:
         blocks: list[dict[str, Any]] = [
             {"type": "text", "text": "one"},
-            {"type": "reasoning", "text": "two"},
             {"type": "image", "url": "data:", "size": [1, 2]},
+            {"type": "image", "attachment": {"attachmentId": "a"}},
             {"type": "plugin:chart", "points": [1.5]},
         ]
         result = result_of(returning(blocks))
@@ -494,12 +495,21 @@ class TestContent:
             [{"type": 3}],
             [{"text": "x"}],
             [{"type": "text", "text": "x"}, "y"],
+            [{"type": "file", "name": "a.txt"}],
+            [{"type": "text", "text": "x"}, {"type": "file", "name": "a.txt"}],
+            [{"type": "image", "name": "a.png"}],
+            [{"type": "image", "url": None}],
+            [{"type": "image", "attachment": "a"}],
+            [{"type": "reasoning", "text": "x"}],
+            [{"type": "tool-call", "id": "c", "name": "n", "arguments": "{}"}],
+            [{"type": "tool-result", "toolCallId": "c", "content": [], "isError": False}],
         ],
         ids=repr,
     )
     def test_a_list_that_is_not_all_blocks_is_data(self, value: object) -> None:
         (block,) = content_of(value)
-        assert block["text"].startswith("[")
+        assert block["type"] == "text"
+        assert json.loads(block["text"]) == value
 
 
 class TestWaterfall:
@@ -706,6 +716,122 @@ class TestDefineFromSpec:
     def test_a_tool_needs_a_name(self) -> None:
         with pytest.raises(SpecError, match="needs a name"):
             define_tool(name="", description="", parameters={}, execute=print)
+
+    @pytest.mark.parametrize(
+        "takes_two",
+        [
+            lambda *_: "two",
+            lambda _args, _exec: "two",
+            lambda _args, _exec=None: "two",
+            lambda _args, _exec, _more=1: "two",
+            lambda _args=1, *_: "two",
+        ],
+    )
+    def test_a_function_of_two_arguments_gets_the_execution(self, takes_two: Any) -> None:
+        made = define_tool(name="t", description="", parameters={}, execute=takes_two)
+        assert result_of(made, {}).content == text("two")
+
+    @pytest.mark.parametrize("form", ["function", "method", "partial", "callable", "class"])
+    def test_a_function_of_one_argument_gets_the_arguments_alone(self, form: str) -> None:
+        class Tool:
+            def run(self, args: Any) -> Any:
+                return args["path"]
+
+            __call__ = run
+
+        forms: dict[str, Any] = {
+            "function": lambda args: args["path"],
+            "method": Tool().run,
+            "partial": functools.partial(lambda _, args: args["path"], 1),
+            "callable": Tool(),
+            "class": lambda args, /: args["path"],
+        }
+        made = define_tool(name="t", description="", parameters=SPEC, execute=forms[form])
+        assert result_of(made, {"path": "p"}).content == text("p")
+
+    def test_an_asynchronous_function_of_one_argument_is_waited_for(self) -> None:
+        async def read(args: Any) -> str:
+            return f"read {args['path']}"
+
+        made = define_tool(name="t", description="", parameters=SPEC, execute=read)
+        assert result_of(made, {"path": "p"}).content == text("read p")
+
+    @pytest.mark.parametrize(
+        "execute",
+        [
+            lambda: "",
+            lambda _args, _exec, _more: "",
+            lambda _args, *, more: more,
+            lambda **more: more,
+        ],
+        ids=["none", "three", "keyword", "keywords"],
+    )
+    def test_a_function_of_any_other_number_of_arguments_is_refused(self, execute: Any) -> None:
+        with pytest.raises(
+            SpecError, match="execute must take the arguments, and the execution if it wants it"
+        ):
+            define_tool(name="t", description="", parameters={}, execute=execute)
+
+    def test_a_function_that_does_not_say_what_it_takes_gets_both(self) -> None:
+        made = define_tool(name="t", description="", parameters={}, execute=max)
+        assert result_of(made, {}).is_error
+
+    def test_what_cannot_be_called_is_refused(self) -> None:
+        anything: Any = "read"
+        with pytest.raises(TypeError, match="execute must be a function, not str"):
+            define_tool(name="t", description="", parameters={}, execute=anything)
+
+
+BAD_NAMES: list[Any] = [
+    "fs.read",
+    "read file",
+    "read\n",
+    "l\u00e9s",
+    "\ud800",
+    "x" * 65,
+    "x" * 5_000,
+    "\u0661",
+]
+
+
+class TestNames:
+    """What no provider takes is refused before it is sent."""
+
+    @pytest.mark.parametrize("name", ["r", "Read_file-2", "0", "x" * 64])
+    def test_letters_digits_underscores_and_hyphens_make_a_name(self, name: str) -> None:
+        assert tool(print, name).name == name
+        assert define_tool(name=name)(lambda: None).name == name
+
+    @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+    def test_any_other_name_is_refused_however_the_tool_is_made(self, name: Any) -> None:
+        says = r"^spec: a tool's name is 1 to 64 of A-Z, a-z, 0-9, _ and -, not '.{1,100}…?$"
+        with pytest.raises(SpecError, match=says):
+            define_tool(name=name, description="", parameters={}, execute=print)
+        with pytest.raises(SpecError, match=says):
+            define_tool(name=name)(lambda: None)
+        with pytest.raises(SpecError, match=says):
+            tool(print, name)
+
+    @pytest.mark.parametrize("name", ["", None, 7])
+    def test_a_definition_needs_a_name(self, name: Any) -> None:
+        with pytest.raises(SpecError, match=r"^spec: a tool's name is 1 to 64"):
+            tool(print, name)
+
+    def test_a_function_whose_own_name_is_none_is_refused(self) -> None:
+        def read() -> None: ...
+
+        read.__name__ = "l\u00e9s"
+        with pytest.raises(SpecError, match=r"^spec: a tool's name is 1 to 64"):
+            define_tool(read)
+
+    def test_a_description_must_be_text_that_can_be_sent(self) -> None:
+        anything: Any = 7
+        with pytest.raises(SpecError, match=r"^spec: a description is valid Unicode$"):
+            define_tool(name="t", description="\ud800", parameters={}, execute=print)
+        with pytest.raises(SpecError, match=r"^spec: a description is valid Unicode$"):
+            define_tool(name="t", description="\ud800")(lambda: None)
+        with pytest.raises(SpecError, match=r"^spec: a description is a text, not int$"):
+            define_tool(name="t", description=anything, parameters={}, execute=print)
 
 
 class TestDefineFromFunction:

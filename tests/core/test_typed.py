@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 EXECUTION = ToolExecution("c1", "t", {})
+Large = Annotated[int, Field(gt=5)]
 OFFSET = {"type": "number", "required": True}
 
 
@@ -698,6 +699,50 @@ class TestConstraints:
         (violation,) = refused(taking(Closed), {"x": {"y" * 1000: 1}})
         assert violation == f'"x.{"y" * 100}…" Extra inputs are not permitted'
 
+    def test_no_more_violations_are_told_than_anybody_would_read(self) -> None:
+        def add(numbers: list[Large]) -> None: ...
+
+        found = refused(add, {"numbers": [1] * 100_000})
+        assert found[:-1] == [
+            f'"numbers[{at}]" Input should be greater than 5' for at in range(len(found) - 1)
+        ]
+        assert found[-1] == "there are more violations"
+        assert len("; ".join(found[:-1])) <= 65_536
+
+    def test_the_bound_is_that_of_all_arguments_together(self) -> None:
+        def add(few: list[Large], many: list[Large]) -> None: ...
+
+        found = refused(add, {"few": [1] * 500, "many": [1] * 10_000})
+        assert len("; ".join(found[:-1])) <= 65_536
+        assert [text.partition("[")[0] for text in found[499:501]] == ['"few', '"many']
+        assert found.index("there are more violations") == len(found) - 1
+
+    @pytest.mark.parametrize(
+        ("annotation", "value"),
+        [
+            (list[Large], [6] * 100_001),
+            (list[list[Large]], [[6] * 60_000, [6] * 60_000]),
+            (dict[str, list[Large]], {"a": [6] * 100_000}),
+        ],
+        ids=["list", "lists", "dict"],
+    )
+    def test_more_values_than_a_model_writes_are_not_given_to_pydantic(
+        self, annotation: object, value: object
+    ) -> None:
+        assert refused(taking(annotation), {"x": value}) == [
+            '"x" must not hold more than 100000 values'
+        ]
+
+    def test_as_many_values_as_a_model_writes_are_given_to_pydantic(self) -> None:
+        value = [6] * 100_000
+        assert TypedFunction(taking(list[Large])).values({"x": value}) == {"x": value}
+
+    def test_plain_values_may_be_as_many_as_there_are(self) -> None:
+        def add(numbers: list[float]) -> None: ...
+
+        values = TypedFunction(add).values({"numbers": [1] * 200_000})
+        assert values == {"numbers": [1.0] * 200_000}
+
     def test_validators_refuse_in_their_own_words(self) -> None:
         def even(value: int) -> int:
             if value % 2:
@@ -709,7 +754,7 @@ class TestConstraints:
         ]
         assert call(taking(Annotated[int, AfterValidator(even)]), {"x": 4}) == 4
 
-    def test_they_are_asked_only_when_no_rule_of_the_spec_is_broken(self) -> None:
+    def test_they_are_asked_only_when_no_rule_of_the_spec_is_refused(self) -> None:
         def function(a: Annotated[int, Field(ge=1)], b: str) -> None: ...
 
         assert refused(function, {"a": 0}) == ['missing required property "b"']

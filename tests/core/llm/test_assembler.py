@@ -208,6 +208,13 @@ class TestHostileStreams:
         with pytest.raises(LlmError, match="longer than 3 characters"):
             found.add(make.text_delta(1, "d"))
 
+    def test_the_number_of_chunks_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(assembler, "MAX_CHUNKS", 2)
+        found = assemble(make.text_delta(0, ""), {"type": "news"})
+        with pytest.raises(LlmError, match="more than 2 chunks") as caught:
+            found.add(make.text_delta(0, ""))
+        assert caught.value.code == "MALFORMED_RESPONSE"
+
     @given(
         st.lists(
             st.dictionaries(

@@ -57,8 +57,19 @@ class TestRequest:
             "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
         }
 
-    @pytest.mark.parametrize("path", ["/anthropic", "/anthropic/"])
-    def test_the_base_may_have_a_path(self, path: str) -> None:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/anthropic",
+            "/anthropic/",
+            "/anthropic/v1",
+            "/anthropic/v1/",
+            "/anthropic//v1",
+            "/anthropic/v1/messages",
+            "/anthropic/v1/messages/",
+        ],
+    )
+    def test_the_base_may_have_a_path_and_the_end_that_is_added(self, path: str) -> None:
         async def main() -> str:
             async with Loopback(streams(encoded(hello()))) as server:
                 adapter = MessagesAdapter(server.url + path, KEY)
@@ -278,6 +289,16 @@ class TestAdapter:
             MessagesAdapter("http://x", key)
         assert caught.value.code == "INVALID_CREDENTIAL"
         assert caught.value.message == "the API key has characters that no header can carry"
+
+    @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/messages"])
+    def test_a_base_without_a_path_may_have_the_end_that_is_added(self, path: str) -> None:
+        adapter = MessagesAdapter(f"http://x{path}", KEY)
+        assert str(adapter._url) == "http://x/v1/messages"
+
+    @pytest.mark.parametrize("total", [0, -1, float("nan")])
+    def test_there_must_be_time_for_an_answer(self, total: float) -> None:
+        with pytest.raises(ValueError, match="total_s must be more than 0"):
+            MessagesAdapter("http://x", KEY, total_s=total)
 
     @pytest.mark.parametrize(
         "url", ["", "api.example.com", "ftp://x", "http://", "http://user:pw@x", "http://x:y", "::"]

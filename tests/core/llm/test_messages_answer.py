@@ -101,6 +101,23 @@ def test_thinking_becomes_reasoning_with_its_signature() -> None:
     ]
 
 
+def test_a_signature_in_many_pieces_is_put_together_once() -> None:
+    pieces = [{"type": "signature_delta", "signature": "sig-"}] * 10_000
+    head = {"type": "thinking", "thinking": "", "signature": "head-"}
+    found = chunks(*block(0, *pieces, **head))
+    assert found[-1]["block"]["signature"] == "head-" + "sig-" * 10_000
+
+
+def test_an_endless_answer_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages_answer, "MAX_EVENTS", 3)
+    assert chunks(*[{"type": "ping"}] * 3) == []
+    error = failure(*[{"type": "ping"}] * 4)
+    assert (error.code, error.message) == (
+        "MALFORMED_RESPONSE",
+        "Messages stream: more than 3 events",
+    )
+
+
 def test_thinking_without_a_signature_has_none() -> None:
     found = chunks(*block(0, {"type": "thinking_delta", "thinking": "hm"}, type="thinking"))
     assert found[-1]["block"] == {"type": "reasoning", "text": "hm"}

@@ -127,6 +127,7 @@ class TestMessages:
             ("{bad", {"arguments": "{bad"}),
             ("[1]", {"arguments": "[1]"}),
             ('{"a":NaN}', {"arguments": '{"a":NaN}'}),
+            ('{"a":1e999}', {"arguments": '{"a":1e999}'}),
             ("[" * 100_000, {"arguments": "[" * 100_000}),
         ],
         ids=lambda value: str(value)[:20],
@@ -261,6 +262,91 @@ class TestImages:
         assert refused(user(block)).code == "UNSUPPORTED_CONTENT"
 
 
+def left_out(what: str) -> dict[str, Any]:
+    return text(f"[a {what} was left out: the API cannot take it]")
+
+
+class TestOddBlocks:
+    """What once is in a log must not have all later requests refused."""
+
+    @pytest.mark.parametrize(
+        ("block", "what"),
+        [
+            ({"type": "file", "name": "a.txt"}, "block of type 'file'"),
+            ({"type": "image"}, "block of type 'image'"),
+            ({"type": "image", "attachment": {"attachmentId": "a"}}, "block of type 'image'"),
+            ({"type": "image", "url": "file:///etc/passwd"}, "block of type 'image'"),
+            ({"type": "plugin:chart", "points": [1]}, "block of type 'plugin:chart'"),
+            ({"type": "reasoning", "text": "hm", "signature": "s"}, "block of type 'reasoning'"),
+            ({"type": "text"}, "block of type 'text'"),
+            ({"type": "text", "text": 7}, "block of type 'text'"),
+            ({"type": "x" * 1000}, f"block of type '{'x' * 79}"),
+            ({"type": ["text"]}, "malformed block"),
+            ({}, "malformed block"),
+            (7, "malformed block"),
+        ],
+        ids=lambda value: str(value)[:60],
+    )
+    def test_one_in_a_result_becomes_a_text_that_says_so(self, block: Any, what: str) -> None:
+        found = sent(assistant(call("c1")), user(result("c1", text("a"), block, text("b"))))
+        assert found[1]["content"][0]["content"] == [text("a"), left_out(what), text("b")]
+
+    def test_one_in_a_message_of_role_tool_becomes_a_text_that_says_so(self) -> None:
+        message = {"role": "tool", "toolCallId": "c1", "content": [{"type": "file"}]}
+        found = sent(assistant(call("c1")), message)
+        assert found[1]["content"][0]["content"] == [left_out("block of type 'file'")]
+
+    @pytest.mark.parametrize(
+        ("block", "what"),
+        [
+            ({"type": "image", "url": "https://x/y.png"}, "block of type 'image'"),
+            ({"type": "file"}, "block of type 'file'"),
+            ({"type": "plugin:chart"}, "block of type 'plugin:chart'"),
+            (result("c1", text("a")), "block of type 'tool-result'"),
+            ({"type": "tool-call", "id": "c"}, "block of type 'tool-call'"),
+            ({**call("c"), "id": ["c"]}, "block of type 'tool-call'"),
+            ({**call("c"), "name": None}, "block of type 'tool-call'"),
+            ({**call("c"), "arguments": {}}, "block of type 'tool-call'"),
+            ({"type": "reasoning", "signature": "s"}, "block of type 'reasoning'"),
+            ({"type": "reasoning", "text": "", "redactedData": 7}, "block of type 'reasoning'"),
+            ({"type": "text"}, "block of type 'text'"),
+            ({"type": None}, "malformed block"),
+            (None, "malformed block"),
+        ],
+        ids=lambda value: str(value)[:60],
+    )
+    def test_one_in_an_answer_becomes_a_text_that_says_so(self, block: Any, what: str) -> None:
+        found = sent(user(text("hi")), assistant(text("a"), block))
+        assert found[1] == {"role": "assistant", "content": [text("a"), left_out(what)]}
+
+    def test_arguments_as_deep_as_can_be_read_can_be_sent(self) -> None:
+        # Somewhere in between, what can be read cannot be written.
+        for depth in [1, *range(300, 1_100, 3), 100_000]:
+            arguments = '{"a":' * depth + "1" + "}" * depth
+            request_body(GenerateOptions("m", [assistant(call("c1", arguments))]), 9)
+
+    @given(
+        st.lists(
+            st.none()
+            | st.integers()
+            | st.dictionaries(
+                st.sampled_from(
+                    ["type", "text", "id", "name", "arguments", "url", "signature", "content"]
+                ),
+                st.sampled_from(["text", "tool-call", "tool-result", "reasoning", "image", "{}"])
+                | st.none()
+                | st.just([]),
+            ),
+            max_size=4,
+        )
+    )
+    def test_no_block_of_an_answer_or_a_result_has_a_request_refused(
+        self, blocks: list[Any]
+    ) -> None:
+        assert isinstance(sent(assistant(*blocks)), list)
+        assert len(sent(assistant(call("c1")), user(result("c1", *blocks)))) == 2
+
+
 class TestMalformed:
     @pytest.mark.parametrize(
         "message",
@@ -275,8 +361,10 @@ class TestMalformed:
             {"role": "user", "content": [{}]},
             {"role": "user", "content": [{"type": "text"}]},
             {"role": "user", "content": [{"type": "text", "text": 7}]},
-            {"role": "assistant", "content": [{"type": "tool-call", "id": "c"}]},
+            {"role": "assistant"},
+            {"role": "assistant", "content": 7},
             {"role": "tool", "content": []},
+            {"role": "user", "content": [{"type": "tool-result", "toolCallId": "c"}]},
         ],
         ids=str,
     )
@@ -287,11 +375,9 @@ class TestMalformed:
         assert refused(user(text("a")), temperature=float("nan")).code == "INVALID_REQUEST"
         assert refused(user(text("a")), tools=[{"name": "x"}]).code == "INVALID_REQUEST"
 
-    def test_results_within_results_are_bounded(self) -> None:
-        block: Any = text("a")
-        for _ in range(20):
-            block = result("c1", block)
-        assert refused(user(block)).code == "INVALID_REQUEST"
+    def test_a_result_within_a_result_is_left_out(self) -> None:
+        found = sent(assistant(call("c1")), user(result("c1", result("c2", text("a")))))
+        assert found[1]["content"][0]["content"] == [left_out("block of type 'tool-result'")]
 
     def test_half_a_character_is_replaced(self) -> None:
         assert sent(user(text("a\ud83d")))[0]["content"][0]["text"] == "a\ufffd"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsh_core.llm import messages
+from dsh_core.abort import AbortController
+from dsh_core.llm import GenerateOptions, messages
 from dsh_core.llm.messages import MessagesAdapter
-from tests.core.llm.asking import HELLO_CHUNKS, KEY, OPTIONS, answer, ask, encoded, failure
+from tests.core.llm.asking import HELLO_CHUNKS, HI, KEY, OPTIONS, answer, ask, encoded, failure
 from tests.core.llm.loopback import (
     Loopback,
+    event,
     hang,
     hello,
     reset,
@@ -23,10 +25,29 @@ from tests.core.llm.loopback import (
     text_block,
 )
 
+if TYPE_CHECKING:
+    from tests.core.llm.loopback import Play
+
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+
+def endless(first: bytes, piece: bytes) -> Play:
+    """Answer with a beginning, and then with the same for ever."""
+
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        while not writer.is_closing():
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    return play
 
 
 class TestHttpErrors:
@@ -75,6 +96,17 @@ class TestHttpErrors:
     def test_the_key_is_taken_out_of_the_message(self) -> None:
         body = json.dumps({"error": {"message": f"bad key {KEY}!"}}).encode()
         assert failure(respond(401, body))["message"] == "bad key [redacted]!"
+
+    def test_the_key_is_taken_out_of_a_body_that_escapes_it(self) -> None:
+        key = "sk/a+b"
+        body = rb'<p>bad key "sk\/a\u002bb"</p>'
+
+        async def main() -> Any:
+            async with Loopback(respond(401, body, kind="text/html")) as server:
+                return [one async for one in MessagesAdapter(server.url, key).stream(OPTIONS)]
+
+        found = asyncio.run(main())[-1]["reason"]["failure"]["message"]
+        assert found == '<p>bad key "[redacted]"</p>'
 
     def test_a_long_body_is_read_only_in_part(self) -> None:
         found = failure(respond(500, b"x" * 1_000_000, kind="text/plain"))
@@ -130,6 +162,81 @@ class TestTransport:
         chunks, _ = ask(streams(encoded(hello()[:3]), end="hang"), timeout_s=0.3)
         assert chunks[:2] == HELLO_CHUNKS[:2]
         assert chunks[2]["reason"]["failure"]["code"] == "TIMEOUT"
+
+    @pytest.mark.parametrize(
+        "piece", [b": ping\n\n", b"event: ping\n\n"], ids=["comments", "events"]
+    )
+    def test_a_stream_that_says_nothing_is_ended_in_time(self, piece: bytes) -> None:
+        found = failure(endless(STREAM, piece), total_s=0.1)
+        assert found == {"message": "the answer took longer than 0.1 s", "code": "TIMEOUT"}
+
+    @pytest.mark.parametrize(
+        ("first", "piece"),
+        [(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"), (b"HTTP/1.1 200 OK\r\nx: ", b"y")],
+        ids=["early hints", "one header"],
+    )
+    def test_an_answer_that_never_begins_is_ended_in_time(self, first: bytes, piece: bytes) -> None:
+        assert failure(endless(first, piece), total_s=0.1)["code"] == "TIMEOUT"
+
+    def test_what_came_before_the_end_of_the_time_is_told(self) -> None:
+        chunks, _ = ask(endless(STREAM + encoded(hello()[:3]), b":\n"), total_s=0.1)
+        assert chunks[:2] == HELLO_CHUNKS[:2]
+        assert chunks[2]["reason"]["failure"]["code"] == "TIMEOUT"
+
+    def test_the_time_ends_for_requests_that_can_be_aborted_too(self) -> None:
+        options = GenerateOptions("m", [HI], signal=AbortController().signal)
+        chunks, _ = ask(hang, options, total_s=0.05)
+        assert chunks[-1]["reason"]["failure"]["code"] == "TIMEOUT"
+
+    def test_an_error_whose_body_does_not_end_in_time_keeps_its_status(self) -> None:
+        async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 503 Busy\r\ncontent-length: 9\r\n\r\nbus")
+            await reader.read()
+
+        found = failure(play, total_s=0.1)
+        assert found == {"message": "bus", "code": "SERVER", "status": 503}
+
+    def test_the_time_that_the_reader_takes_does_not_count(self) -> None:
+        async def main() -> list[Any]:
+            loop: Any = asyncio.get_running_loop()
+            real, late = loop.time, 0.0
+            loop.time = lambda: real() + late
+            async with Loopback(streams(*map(event, hello()))) as server:
+                found = []
+                async for one in MessagesAdapter(server.url, KEY, total_s=30).stream(OPTIONS):
+                    found.append(one)
+                    late += 1_000
+                return found
+
+        assert asyncio.run(main()) == HELLO_CHUNKS
+
+    def test_the_time_that_the_provider_takes_adds_up(self) -> None:
+        async def main() -> list[Any]:
+            loop: Any = asyncio.get_running_loop()
+            real, late = loop.time, 0.0
+            loop.time = lambda: real() + late
+            asked = asyncio.Event()
+
+            async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                nonlocal late
+                writer.write(STREAM)
+                for one in hello()[1:]:
+                    late += 20
+                    writer.write(event(one))
+                    await asked.wait()
+                    asked.clear()
+
+            async with Loopback(play) as server:
+                found = []
+                adapter = MessagesAdapter(server.url, KEY, total_s=50)
+                async for one in adapter.stream(OPTIONS):
+                    found.append(one)
+                    asked.set()
+                return found
+
+        found = asyncio.run(main())
+        assert found[:2] == HELLO_CHUNKS[:2]
+        assert found[-1]["reason"]["failure"]["code"] == "TIMEOUT"
 
     @pytest.mark.parametrize("end", ["whole", "cut"])
     def test_a_stream_that_ends_before_its_message_is_closed(self, end: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -189,6 +191,36 @@ def test_no_wait_is_nonsense(value: str) -> None:
 def test_a_secret_is_taken_out_before_the_text_is_cut() -> None:
     assert redacted("bad key sk-secret, really", "sk-secret") == "bad key [redacted], really"
     assert "sk-" not in redacted("x" * 1995 + "sk-secret", "sk-secret")
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        r"sk/a+b\"c\d&e",
+        r"sk\/a+b\"c\\d&e",
+        r"sk\\/a+b\\\"c\\\\d&e",
+        r"sk\u002fa\u002Bb\u0022c\u005cd\u0026e",
+        r"sk\\u002fa+b\\u0022c\\u005Cd&e",
+        r"sk\x2fa\x2Bb\x22c\x5cd\x26e",
+        "sk%2fa%2Bb%22c%5cd%26e",
+        "sk/a+b&quot;c\\d&amp;e",
+        "sk&#47;a&#x2b;b&#034;c&#X5C;d&#x00026;e",
+        r"\u0073\u006B/a+b\"c\d&e",
+    ],
+)
+def test_a_secret_is_found_however_it_is_escaped(spelled: str) -> None:
+    secret = 'sk/a+b"c\\d&e'
+    assert redacted(f"<{spelled}> and <{spelled}>", secret) == "<[redacted]> and <[redacted]>"
+
+
+@given(st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1))
+def test_any_secret_is_found_in_json_html_and_addresses(secret: str) -> None:
+    for spelled in (secret, json.dumps(secret)[1:-1], html.escape(secret), quote(secret, safe="")):
+        assert redacted(f" {spelled} ", secret) == " [redacted] "
+
+
+def test_other_texts_are_left_alone() -> None:
+    assert redacted(r"sk\/ sk%2 &#47; \u002f", "sk/a") == r"sk\/ sk%2 &#47; \u002f"
 
 
 def test_without_a_secret_a_text_stays() -> None:

@@ -95,6 +95,21 @@ def test_an_event_that_is_too_long_is_refused() -> None:
         list(parser.feed(b"data: 12345\n"))
 
 
+def test_an_event_that_has_too_many_lines_is_refused() -> None:
+    parser = SseParser(max_lines=3)
+    assert list(parser.feed(b"data:\ndata:\n\ndata:\n:\n")) == [SseEvent("message", "\n")]
+    list(parser.feed(b"data:\n"))
+    with pytest.raises(SseError, match="more than 3 lines"):
+        list(parser.feed(b"data:\n"))
+
+
+@pytest.mark.parametrize("line", [b"data:\n", b":\n", b"\n", b"event: ping\n\n", b"data\r"])
+def test_lines_without_end_are_refused_before_they_are_many(line: bytes) -> None:
+    parser = SseParser()
+    with pytest.raises(SseError, match="more than 262144 lines"):
+        list(parser.feed(line * 300_000))
+
+
 def test_the_bound_counts_for_each_event_alone() -> None:
     parser = SseParser(max_data=6)
     assert list(parser.feed(b"data: 1234\n\ndata: 1234\n\n")) == [SseEvent("message", "1234")] * 2
