@@ -37,7 +37,7 @@ demo: $(READY) ## Show what dsh-otel makes of the sample sessions
 
 .PHONY: test
 test: $(READY) ## Run the unit tests (ARGS="-k word" for some of them)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 # What cannot be built here is skipped by the tests that need it, and named at the end of the run.
 .PHONY: e2e

@@ -16,7 +16,9 @@ _logger: Final = logging.getLogger("dsh_core")
 def report(ctx: Context, agent: Agent, error: Exception) -> None:
     """Emit ``agent/error`` with an agent and an error; what nobody listens to is logged."""
     if not ctx.listens("agent/error"):
-        _logger.warning("agent %r: %s: %s", agent.id, type(error).__name__, error)
+        # Half characters, as from file names, cannot be printed.
+        told = str(error).encode("utf-8", "replace").decode()
+        _logger.warning("agent %r: %s: %s", agent.id, type(error).__name__, told)
     try:
         ctx.emit("agent/error", agent, error)
     except (Exception, asyncio.CancelledError) as another:  # noqa: BLE001 - nobody is left to tell

@@ -55,7 +55,7 @@ SAMPLES = [
 class TestHarnessError:
     """The base of all coded errors."""
 
-    def test_message_code_name(self) -> None:
+    def test_an_error_has_message_and_code_and_its_name_is_its_concrete_class(self) -> None:
         """It carries message and code, and its name is that of the concrete class."""
         error = HarnessError("it broke", "BROKEN")
         assert (error.message, error.code, error.name) == ("it broke", "BROKEN", "HarnessError")
@@ -64,21 +64,21 @@ class TestHarnessError:
         assert error.__cause__ is None
         assert StrangeError(path="p", tries=1).name == "StrangeError"
 
-    def test_exception_as_cause(self) -> None:
+    def test_a_cause_that_is_an_exception_is_chained(self) -> None:
         """A cause that is an exception is chained, also one that is no ordinary exception."""
         for cause in (ValueError("x"), KeyboardInterrupt()):
             error = HarnessError("m", "C", cause=cause)
             assert error.cause is cause
             assert error.__cause__ is cause
 
-    def test_other_cause(self) -> None:
+    def test_any_other_cause_is_kept_and_not_chained(self) -> None:
         """Any other cause is kept and not chained."""
         cause = object()
         error = HarnessError("m", "C", cause=cause)
         assert error.cause is cause
         assert error.__cause__ is None
 
-    def test_false_cause(self) -> None:
+    def test_a_false_cause_is_still_a_cause(self) -> None:
         """A cause that is false in a condition is still a cause."""
         assert HarnessError("m", "C", cause=0).cause == 0
 
@@ -86,39 +86,41 @@ class TestHarnessError:
 class TestKinds:
     """The errors with a meaning of their own."""
 
-    def test_llm_error(self) -> None:
-        """A model failure keeps status and wait."""
-        error = LlmError("later", "RATE_LIMIT", status=429, retry_after_ms=250)
-        assert (error.code, error.status, error.retry_after_ms) == ("RATE_LIMIT", 429, 250)
+    def test_a_model_failure_has_a_code_and_may_have_status_wait_and_cause(self) -> None:
+        """A model failure keeps status, wait and cause."""
+        cause = OSError("reset")
+        error = LlmError("later", "RATE_LIMIT", status=429, retry_after_ms=250, cause=cause)
+        assert (error.message, error.code, error.status) == ("later", "RATE_LIMIT", 429)
+        assert (error.retry_after_ms, error.cause, error.__cause__) == (250, cause, cause)
         bare = LlmError("m", "SERVER")
         assert (bare.status, bare.retry_after_ms, bare.cause) == (None, None, None)
 
-    def test_tool_args_error(self) -> None:
+    def test_violations_are_kept_one_by_one_and_joined_in_the_message(self) -> None:
         """Violations are joined in order and kept one by one."""
         error = ToolArgsError(["first", "second"])
         assert str(error) == "invalid arguments: first; second"
         assert error.violations == ("first", "second")
         assert error.code == "INVALID_ARGS"
 
-    def test_one_violation_as_text(self) -> None:
+    def test_a_lone_string_is_one_violation(self) -> None:
         """A lone string is one violation, not one for each letter."""
         error = ToolArgsError("missing path")
         assert error.violations == ("missing path",)
         assert error.message == "invalid arguments: missing path"
 
-    def test_invariant_error(self) -> None:
+    def test_the_detail_of_a_broken_contract_is_kept_apart(self) -> None:
         """The detail is kept apart from the head of the message."""
         error = InvariantError("turn 2 opened twice")
         assert str(error) == "invariant violated: turn 2 opened twice"
         assert (error.code, error.detail) == ("INVARIANT", "turn 2 opened twice")
 
     @pytest.mark.parametrize("error", SAMPLES, ids=lambda e: e.code)
-    def test_is_harness_error(self, error: HarnessError) -> None:
+    def test_an_instance_of_a_harness_error_is_one(self, error: HarnessError) -> None:
         """Each of them is a harness error."""
         assert is_harness_error(error)
 
     @pytest.mark.parametrize("value", [ValueError("x"), HarnessError, "UNKNOWN", None])
-    def test_is_not_harness_error(self, value: object) -> None:
+    def test_nothing_else_is_a_harness_error(self, value: object) -> None:
         """Nothing else is, not even the class itself."""
         assert not is_harness_error(value)
 
@@ -127,7 +129,7 @@ class TestToError:
     """Whatever was raised becomes an exception."""
 
     @pytest.mark.parametrize("value", [ValueError("x"), OSError("y"), HarnessError("m", "C")])
-    def test_exceptions_pass(self, value: Exception) -> None:
+    def test_an_exception_passes_as_it_is(self, value: Exception) -> None:
         """An exception is handed back, not wrapped."""
         assert to_error(value) is value
 
@@ -135,7 +137,9 @@ class TestToError:
         ("value", "message"),
         [("boom", "boom"), (None, "None"), (7, "7"), ({"a": 1}, "{'a': 1}"), ("", "")],
     )
-    def test_values_are_wrapped(self, value: object, message: str) -> None:
+    def test_anything_else_becomes_an_error_of_unknown_code_with_the_value_as_cause(
+        self, value: object, message: str
+    ) -> None:
         """Any other value becomes an error of unknown code that holds the value."""
         error = to_error(value)
         assert type(error) is HarnessError
@@ -143,14 +147,14 @@ class TestToError:
         assert error.cause is value
 
     @pytest.mark.parametrize("value", [KeyboardInterrupt("^C"), SystemExit(3), GeneratorExit()])
-    def test_stops_are_wrapped(self, value: BaseException) -> None:
+    def test_what_stops_the_interpreter_is_wrapped_too(self, value: BaseException) -> None:
         """An exception that stops the interpreter is wrapped and chained."""
         error = to_error(value)
         assert type(error) is HarnessError
         assert error.code == "UNKNOWN"
         assert error.__cause__ is value
 
-    def test_value_that_cannot_be_shown(self) -> None:
+    def test_a_value_that_cannot_be_shown_is_wrapped_too(self) -> None:
         """A value whose text cannot be made is reported all the same."""
         value = Mute()
         error = to_error(value)

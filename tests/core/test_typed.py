@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from enum import Enum, IntEnum, StrEnum
 from typing import (
     TYPE_CHECKING,
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
     class Unknown:
         """A name for type checkers only."""
+
+
+def shown(value: object) -> str:
+    """Return how a value is named in a test's id: the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 EXECUTION = ToolExecution("c1", "t", {})
@@ -232,7 +238,7 @@ class TestSpec:
                 },
             ),
         ],
-        ids=repr,
+        ids=shown,
     )
     def test_an_annotation_says_what_is_required(self, annotation: Any, said: Any) -> None:
         assert spec_for(annotation) == {"required": True, **said}
@@ -246,7 +252,7 @@ class TestSpec:
             Annotated[str | None, Field()],
             Annotated[str, Field()] | None,
         ],
-        ids=repr,
+        ids=shown,
     )
     def test_what_may_be_none_is_not_required(self, annotation: object) -> None:
         assert spec_for(annotation) == {"type": "string"}
@@ -273,7 +279,7 @@ class TestSpec:
             (str, Field("x"), "x"),
             (Annotated[str, Field(default="x")], dataclasses.MISSING, "x"),
         ],
-        ids=repr,
+        ids=shown,
     )
     def test_a_default_is_told_as_json_and_makes_optional(
         self, annotation: object, default: object, told: object
@@ -380,7 +386,7 @@ class TestRefusals:
             (Annotated[str, Field(validation_alias=AliasChoices("a", "b"))], "use one alias"),
             (Annotated[str, Field(pattern="(")], "cannot be expressed: "),
         ],
-        ids=repr,
+        ids=shown,
     )
     def test_the_message_says_what_to_use_instead(
         self, annotation: object, problem: str | None
@@ -437,7 +443,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("annotation", "default"),
         [(str, 3), (float, math.inf), (str, object()), (Color, "green"), (int, 2.5)],
-        ids=repr,
+        ids=shown,
     )
     def test_a_default_that_does_not_fit_is_refused(
         self, annotation: object, default: object
@@ -521,7 +527,7 @@ class TestExecution:
             Optional[ToolExecution],  # noqa: UP045 - the old spelling counts too
             "Optional[ToolExecution]",
         ],
-        ids=repr,
+        ids=shown,
     )
     def test_every_spelling_of_the_type_counts(self, annotation: object) -> None:
         assert call(taking(annotation), {}) is EXECUTION

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsh_core import invariants
-from dsh_core.agent import AgentLoop, AgentOptions, AgentStatus, TurnError
+from dsh_core.agent import AgentLoop, AgentOptions, AgentRegistry, AgentStatus, TurnError
 from dsh_core.context import Context
 from dsh_core.errors import InvariantError
-from dsh_core.llm import calls, fails
+from dsh_core.llm import Llm, calls, fails
+from dsh_core.session import SessionStore
+from dsh_core.tools import ToolRegistry
 from tests.core.agent.support import (
     MODEL,
     done,
@@ -38,6 +40,20 @@ def driver(agent: Agent) -> asyncio.Task[Any]:
 
 
 # Creation
+
+
+@sync
+async def test_sessions_llm_tools_agents_and_agent_loop_are_found_as_attributes() -> None:
+    async with world() as w:
+        found = (w.ctx.sessions, w.ctx.llm, w.ctx.tools, w.ctx.agents, w.ctx.agent_loop)
+        assert [type(one) for one in found] == [
+            SessionStore,
+            Llm,
+            ToolRegistry,
+            AgentRegistry,
+            AgentLoop,
+        ]
+        assert w.ctx.agent_loop is w.loop
 
 
 @sync

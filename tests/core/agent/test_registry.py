@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsh_core.agent import Agent, AgentOptions
+from dsh_core.llm import ScriptedAdapter
+from dsh_core.tools import ToolDefinition
 from tests.core.agent.support import World, sync, world
 
 if TYPE_CHECKING:
@@ -83,3 +85,18 @@ async def test_an_agent_that_a_listener_refuses_is_not_registered() -> None:
         assert w.ctx.agents.list() == []
         assert w.heard == [("agent/disposed",)]
         w.ctx.agents.register(bare(w, "1"))
+
+
+@sync
+async def test_what_a_register_method_returns_works_at_once_and_need_not_be_awaited() -> None:
+    async with world() as w:
+        removers = [
+            w.ctx.agents.register(bare(w, "1")),
+            w.ctx.llm.register_adapter(["new"], ScriptedAdapter([])),
+            w.ctx.tools.register(ToolDefinition("t", "", {"type": "object"}, print)),
+        ]
+        assert (len(w.ctx.agents.list()), w.ctx.llm.models()) == (1, ["m", "new"])
+        assert w.ctx.tools.get("t") is not None
+        for remove in removers:
+            remove()
+        assert (w.ctx.agents.list(), w.ctx.llm.models(), w.ctx.tools.get("t")) == ([], ["m"], None)

@@ -512,6 +512,26 @@ async def test_every_call_has_a_result_when_its_step_ends_though_a_listener_rais
 
 
 @sync
+async def test_an_exception_of_a_listener_of_execute_ends_the_step() -> None:
+    async with world(calls(("now", {}), ("now", {})), "never") as w:
+        ran: list[str] = []
+
+        def refuse(*_: Any) -> None:
+            raise ValueError("no")
+
+        w.ctx.on("tools/execute", refuse)
+        w.tool("now", lambda execution: ran.append(execution.call_id))
+        agent = w.agent()
+        await w.say(agent)
+        assert (ran, len(of_type(agent.session, "tool/call"))) == ([], 1)
+        assert (of_type(agent.session, "step/start"), len(w.script.requests)) == (
+            [{"turn": 1, "step": 1}],
+            1,
+        )
+        assert reasons(agent.session)[0]["error"]["message"] == "no"
+
+
+@sync
 async def test_ids_of_calls_that_are_missing_empty_or_repeated_are_made_unique() -> None:
     script = answer(call("c"), call("c"), call(""), call(None), call("d", None, None))
     async with world(script, "done") as w:

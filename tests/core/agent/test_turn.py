@@ -188,6 +188,53 @@ async def test_the_events_of_the_bus_and_the_log_come_in_this_order() -> None:
         ]
 
 
+@sync
+async def test_the_events_of_agents_are_emitted_or_waterfalls_as_follows() -> None:
+    async with world(calls(("steer", {})), "done", fails("SERVER")) as w:
+        modes: dict[str, set[str]] = {}
+        w.ctx.on(
+            "internal/dispatch", lambda mode, name, *_: modes.setdefault(name, set()).add(mode)
+        )
+        w.tool("steer", lambda execution: execution.agent.steer("left"))
+        agent = w.agent()
+        await w.say(agent)
+        await w.say(agent)
+        agent.dispose()
+        await until(lambda: w.ctx.agents.get("a") is None)
+        assert {name: mode for name, mode in modes.items() if name.startswith("agent/")} == {
+            "agent/created": {"emit"},
+            "agent/disposed": {"emit"},
+            "agent/status": {"emit"},
+            "agent/queued": {"emit"},
+            "agent/turn-start": {"emit"},
+            "agent/turn-end": {"emit"},
+            "agent/step-start": {"emit"},
+            "agent/step-end": {"emit"},
+            "agent/stream-chunk": {"emit"},
+            "agent/steering": {"emit"},
+            "agent/error": {"emit"},
+            "agent/request": {"waterfall"},
+            "agent/step-result": {"waterfall"},
+            "agent/turn-continuation": {"waterfall"},
+        }
+
+
+@sync
+async def test_step_start_is_emitted_before_the_log_says_it_and_step_end_after() -> None:
+    async with world("done") as w:
+        last: list[tuple[str, str]] = []
+        for name in ("agent/step-start", "agent/step-end"):
+            w.ctx.on(
+                name, lambda agent, *_, name=name: last.append((name, types(agent.session)[-1]))
+            )
+        agent = w.agent()
+        await w.say(agent)
+        assert last == [
+            ("agent/step-start", "agent/inbox/spliced"),
+            ("agent/step-end", "step/end"),
+        ]
+
+
 @pytest.mark.parametrize("script", [fails("SERVER"), ValueError("x")])
 @sync
 async def test_step_end_and_turn_end_are_told_of_a_failed_turn_too(script: Any) -> None:
@@ -271,6 +318,30 @@ async def test_a_negative_decision_is_overridden_by_pending_steering() -> None:
         await w.say(agent)
         assert texts(agent.session, "assistant/message") == ["one", "two"]
         assert texts(agent.session) == ["hi", "left"]
+        # Not in a turn of its own, which is what becomes of steering that is not heeded.
+        assert of_type(agent.session, "turn/start") == [{"turn": 1}]
+
+
+@sync
+async def test_turn_continuation_is_told_whether_there_were_tool_calls_or_steering() -> None:
+    async with world(calls(("now", {})), "one", "two") as w:
+        w.tool("now", lambda _: "now")
+        told: list[bool] = []
+
+        def listener(_agent: Any, next_: Any) -> bool:
+            told.append(next_())
+            return told[-1]
+
+        def steer(agent: Any, chunk: Any) -> None:
+            if chunk["type"] == "text-delta" and chunk["text"] == "one":
+                agent.steer("left")
+
+        w.ctx.on("agent/turn-continuation", listener)
+        w.ctx.on("agent/stream-chunk", steer)
+        agent = w.agent()
+        await w.say(agent)
+        assert told == [True, True, False]
+        assert of_type(agent.session, "turn/start") == [{"turn": 1}]
 
 
 @sync
@@ -481,6 +552,32 @@ async def test_the_session_is_flushed_after_each_turn() -> None:
         await w.say(agent)
         await w.say(agent)
         assert flushed == [(agent.session, "turn/end")] * 2
+
+
+@sync
+async def test_flush_is_emitted_with_parallel_also_after_a_turn_that_failed_or_was_aborted() -> (
+    None
+):
+    async with world(fails("SERVER"), calls(("abort", {})), calls(("leave", {}))) as w:
+        w.tool("abort", lambda execution: execution.agent.abort())
+        w.tool("leave", lambda execution: execution.agent.dispose())
+        w.hear("agent/error")
+        agent, seen = w.agent(), list[tuple[Any, ...]]()
+
+        def announced(mode: str, name: str, args: Any, _scope: Any) -> None:
+            if name == "session/flush":
+                seen.append((mode, args, types(agent.session)[-1], len(reasons(agent.session))))
+
+        w.ctx.on("internal/dispatch", announced)
+        for _ in range(3):
+            await w.say(agent)
+        await until(lambda: len(seen) == 3)
+        assert seen == [("parallel", (agent.session,), "turn/end", n) for n in (1, 2, 3)]
+        assert [reason["kind"] for reason in reasons(agent.session)] == [
+            "error",
+            "aborted",
+            "aborted",
+        ]
 
 
 @sync

@@ -33,6 +33,18 @@ def noted(log: list[str], what: str, result: object = None) -> Callable[..., Any
     return listener
 
 
+MODES = ["emit", "parallel", "serial", "bail", "waterfall"]
+
+
+async def tell(ctx: Context, mode: str, name: str, *args: Any, **scope: Any) -> None:
+    """Tell an event in one of the five ways."""
+    if mode == "waterfall":
+        scope["inner"] = lambda *_: None
+    told = getattr(ctx, mode)(name, *args, **scope)
+    if mode in ("parallel", "serial"):
+        await told
+
+
 def failing(error: Exception) -> Callable[..., Any]:
     """Return a listener that fails."""
 
@@ -340,6 +352,19 @@ class TestWaterfall:
         ctx.on("event", lambda value, following: f"b({following()})")
         assert ctx.waterfall("event", "x", inner=lambda value: value) == "a(b(x))"
 
+    def test_each_listener_gets_the_arguments_and_next(self) -> None:
+        ctx, got = Context(), list[tuple[object, ...]]()
+
+        def listener(*args: Any) -> object:
+            *rest, following = args
+            got.append(tuple(rest))
+            return following()
+
+        ctx.on("event", listener)
+        ctx.on("event", listener)
+        assert ctx.waterfall("event", 1, "two", inner=lambda *args: args) == (1, "two")
+        assert got == [(1, "two"), (1, "two")]
+
     def test_not_calling_next_replaces_everything_within(self) -> None:
         ctx, log = Context(), list[str]()
         ctx.on("event", lambda following: "short")
@@ -413,14 +438,24 @@ class TestSnapshot:
         ctx.emit("event")
         assert log == ["removed"]
 
+    @pytest.mark.parametrize("mode", MODES)
     @sync
-    async def test_serial_and_waterfall_too_keep_to_the_listeners_of_the_beginning(self) -> None:
+    async def test_every_way_to_tell_an_event_keeps_to_the_listeners_of_its_beginning(
+        self, mode: str
+    ) -> None:
         ctx, log = Context(), list[str]()
-        ctx.on("serial", lambda: bool(ctx.on("serial", noted(log, "new"))) and None)
-        await ctx.serial("serial")
-        ctx.on("fall", lambda following: (ctx.on("fall", noted(log, "new")), following()))
-        ctx.waterfall("fall", inner=noted(log, "inner"))
-        assert log == ["inner"]
+        stops = list[Callable[[], object]]()
+
+        def first(*args: Any) -> None:
+            ctx.on("event", noted(log, "new"))
+            stops[0]()
+            for following in args:
+                following()
+
+        ctx.on("event", first)
+        stops.append(ctx.on("event", noted(log, "removed")))
+        await tell(ctx, mode, "event")
+        assert log == ["removed"]
 
 
 class TestDispatch:
@@ -459,12 +494,14 @@ class TestDispatch:
         ctx.bail("internal/other")
         assert log == ["other", "other"]
 
-    def test_a_listener_of_the_announcement_can_veto_the_event(self) -> None:
+    @pytest.mark.parametrize("mode", MODES)
+    @sync
+    async def test_a_listener_of_the_announcement_can_veto_the_event(self, mode: str) -> None:
         ctx, log = Context(), list[str]()
         ctx.on("internal/dispatch", failing(ValueError("veto")))
         ctx.on("event", noted(log, "called"))
         with pytest.raises(ValueError, match=r"^veto$"):
-            ctx.emit("event")
+            await tell(ctx, mode, "event")
         assert log == []
 
     def test_also_events_that_nobody_hears_are_announced(self) -> None:
@@ -503,13 +540,21 @@ class TestScope:
         ctx.waterfall("event", inner=lambda: None, scope=Only())
         assert log == ["child", "root", "child", "root"]
 
-    def test_a_listener_that_hears_all_is_not_limited_by_a_scope(self) -> None:
+    @pytest.mark.parametrize("mode", MODES)
+    @sync
+    async def test_a_listener_that_hears_all_is_not_limited_by_a_scope(self, mode: str) -> None:
         ctx, log = Context(), list[str]()
         ctx.on("event", noted(log, "scoped"))
         ctx.on("event", noted(log, "all"), hears_all=True)
-        ctx.once("event", noted(log, "once"), hears_all=True)
+        await tell(ctx, mode, "event", scope=Only())
+        assert log == ["all"]
+
+    def test_once_can_hear_all_too(self) -> None:
+        ctx, log = Context(), list[str]()
+        ctx.once("event", noted(log, "scoped"))
+        ctx.once("event", noted(log, "all"), hears_all=True)
         ctx.emit("event", scope=Only())
-        assert log == ["all", "once"]
+        assert log == ["all"]
 
     def test_without_a_scope_everybody_hears(self) -> None:
         ctx, log = Context(), list[str]()

@@ -7,7 +7,7 @@ import copy
 
 import pytest
 
-from dsh_core.context import Context, ContextError, FiberState, PropertyError
+from dsh_core.context import Context, ContextError, Fiber, FiberState, PropertyError
 from tests.core.context.support import NOTHING, leftovers, sync, turn
 
 
@@ -130,8 +130,16 @@ class TestPlugins:
         ctx, log = Context(), list[str]()
         ctx.plugin(lambda: log.append("body"))
         log.append("after plugin()")
-        await turn()
+        await asyncio.sleep(0)
         assert log == ["after plugin()", "body"]
+
+    @sync
+    async def test_plugin_returns_a_fiber_that_can_be_awaited(self) -> None:
+        ctx, log = Context(), list[str]()
+        fiber = ctx.plugin(lambda: log.append("body"))
+        assert isinstance(fiber, Fiber)
+        assert await fiber is fiber
+        assert log == ["body"]
 
     @sync
     async def test_a_plugin_gets_a_context_of_its_own(self) -> None:
@@ -167,6 +175,19 @@ class TestPlugins:
         assert ctx.inject("tools", lambda: log.append("name")).inject == ("tools",)
         await turn()
         assert log == ["mapping", "name"]
+
+    @pytest.mark.parametrize("told", [None, {}, {"required": False}, False])
+    @sync
+    async def test_all_services_of_inject_are_required_whatever_it_maps_them_to(
+        self, told: object
+    ) -> None:
+        ctx, log = Context(), list[str]()
+        ctx.provide("tools", 1)
+        fiber = await ctx.inject({"tools": None, "llm": told}, lambda: log.append("body"))
+        assert (fiber.inject, fiber.state, log) == (("tools", "llm"), FiberState.PENDING, [])
+        ctx.provide("llm", 2)
+        await fiber
+        assert log == ["body"]
 
 
 class TestDispose:

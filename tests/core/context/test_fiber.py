@@ -58,6 +58,16 @@ def provider(service: str, value: object) -> Callable[[Context], None]:
 class TestStates:
     """Where a fiber stands."""
 
+    def test_the_states_are_pending_loading_active_failed_unloading_and_disposed(self) -> None:
+        assert [str(state) for state in FiberState] == [
+            "pending",
+            "loading",
+            "active",
+            "failed",
+            "unloading",
+            "disposed",
+        ]
+
     @sync
     async def test_a_plugin_is_pending_until_its_body_has_begun_which_is_not_at_once(self) -> None:
         ctx, recorder = Context(), Recorder()
@@ -169,7 +179,7 @@ class TestFailing:
         assert (bad.state, good.state) == (FiberState.FAILED, FiberState.ACTIVE)
 
     @sync
-    async def test_a_wrong_configuration_fails_at_once_and_is_logged(
+    async def test_a_wrong_configuration_fails_at_once_is_logged_and_affects_no_other(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         ctx, recorder = Context(), Recorder()

@@ -208,6 +208,10 @@ class TestHostileStreams:
         with pytest.raises(LlmError, match="longer than 3 characters"):
             found.add(make.text_delta(1, "d"))
 
+    def test_deltas_after_a_block_end_do_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(assembler, "MAX_CHARS", 3)
+        assert content(make.block_end(0, HELLO), make.text_delta(0, "abcd")) == [HELLO]
+
     def test_the_number_of_chunks_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(assembler, "MAX_CHUNKS", 2)
         found = assemble(make.text_delta(0, ""), {"type": "news"})

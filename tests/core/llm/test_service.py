@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,6 +51,33 @@ class Recorded:
                 yield chunk
         finally:
             self.closed = True
+
+
+class TestOptions:
+    def test_a_request_needs_model_and_messages_and_nothing_else(self) -> None:
+        everything = GenerateOptions(
+            model="m",
+            messages=[],
+            system="",
+            tools=(),
+            prefill=None,
+            temperature=None,
+            max_tokens=None,
+            stop=(),
+            signal=None,
+        )
+        assert GenerateOptions("m", []) == everything
+        assert [one.name for one in fields(GenerateOptions)] == [
+            "model",
+            "messages",
+            "system",
+            "tools",
+            "prefill",
+            "temperature",
+            "max_tokens",
+            "stop",
+            "signal",
+        ]
 
 
 class TestRegistration:
