@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.trace import TracerProvider
@@ -64,9 +66,45 @@ QUIET = [
 SPANS_A_TURN = 4
 
 
+ALONE = """
+import asyncio, sys, time
+from dsh_core.context import Context
+from dsh_core.session import SessionStore
+if "with" in sys.argv:
+    import dsh_core.invariants
+async def main():
+    ctx = Context()
+    SessionStore(ctx)
+    append = ctx.sessions.create().append
+    def some():
+        start = time.perf_counter()
+        for _ in range(20_000):
+            append("workspace/changes", {"turn": 1})
+        return time.perf_counter() - start
+    some()
+    print(min(some() for _ in range(5)))
+asyncio.run(main())
+"""
+
+
 def run(rounds: int = 11) -> None:
     """Measure, and print tables."""
     asyncio.run(_measure(rounds))
+    _alone(rounds)
+
+
+def _alone(rounds: int) -> None:
+    """Compare programs that have the invariants' module, not mounted, with some that do not."""
+    taken: dict[str, list[float]] = {"without": [], "with": []}
+    for _ in range(rounds):
+        for how, seconds in taken.items():
+            done = subprocess.run(
+                [sys.executable, "-c", ALONE, how], capture_output=True, text=True, check=True
+            )
+            seconds.append(float(done.stdout))
+    middle, low, high = ratios(taken["with"], taken["without"])
+    print("appends with the module of the invariants there and not mounted, and without it")
+    print(f"  {middle:.2f} times [{low:.2f} .. {high:.2f}]")
 
 
 async def _measure(rounds: int) -> None:
