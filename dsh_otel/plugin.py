@@ -166,17 +166,19 @@ class Live:
                 self._renew(entry.seq)
             self.tracer.observe(self._session.event_of(entry))
 
-    def change(self, make: Callable[[], SessionTracer], settings: object, privacy: Privacy) -> None:
+    def allow(self, privacy: Privacy) -> None:
+        """Let leave what may leave from now on, also of spans that are open."""
+        now = self.tracer.session.privacy
+        now.content, now.redact = privacy.content, privacy.redact
+
+    def change(self, make: Callable[[], SessionTracer], settings: object) -> None:
         """Go on with other settings: spans that are open end where they began.
 
         Args:
             make: Makes what makes spans from the next turn on.
             settings: What that depends on.
-            privacy: What may leave from now on.
         """
         self.settings, self._next = settings, make
-        now = self.tracer.session.privacy
-        now.content, now.redact = privacy.content, privacy.redact
         if _open_turn(self._session.events) == self._session.seq:
             self._renew(self._session.seq)
 
@@ -219,10 +221,11 @@ class _Telemetry:
         if not isinstance(live, Live):
             self._live(session)
             return
+        live.allow(self._privacy())
         live.catch_up()
         live.tracer.observe_live(StatusesUnknown())
         if live.settings != self._settings:
-            live.change(partial(self._make, session), self._settings, self._privacy())
+            live.change(partial(self._make, session), self._settings)
 
     def observe(self, session: Session, entry: Entry) -> None:
         live = session.kept.get(KEPT)

@@ -195,10 +195,26 @@ class Harness:
         if finding.severity is not Severity.ADVICE:
             self._broken.append(f"session {session.id}: {finding.rule}: {finding.message}")
 
-    async def __aexit__(self, *_: object) -> None:
-        """End the program: all spans end."""
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the program: all spans end.
+
+        Raises:
+            InvariantError: The contract was broken, and `dev_invariants` are on: also where whoever
+                broke it has kept the error to itself, as an agent's loop does.
+            BaseException: What has ended an agent and was meant to end the test.
+        """
         ctx, self.ctx = self.ctx, _NotRunning()
         await ctx.dispose()
+        if kind is not None:
+            return
+        for error in self.errors:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, BaseException) and not isinstance(
+                cause, Exception | asyncio.CancelledError
+            ):
+                raise cause
+        if self._broken:
+            raise InvariantError("; ".join(self._broken[:MAX_TOLD]))
 
     def run(self, scenario: Callable[[Harness], Awaitable[Any]]) -> Any:  # noqa: ANN401 - its result
         """Start the program, run a scenario in it, and end it.
@@ -210,19 +226,15 @@ class Harness:
             What the scenario returns.
 
         Raises:
-            InvariantError: The contract was broken, and `dev_invariants` are on: also where whoever
-                broke it has kept the error to itself, as an agent's loop does.
             TimeoutError: It took longer than `PATIENCE_S`.
+            BaseException: What leaving ``async with`` raises.
         """
 
         async def whole() -> Any:  # noqa: ANN401 - as above
             async with self, asyncio.timeout(PATIENCE_S):
                 return await scenario(self)
 
-        result = asyncio.run(whole())
-        if self._broken:
-            raise InvariantError("; ".join(self._broken[:MAX_TOLD]))
-        return result
+        return asyncio.run(whole())
 
     def agent(
         self,

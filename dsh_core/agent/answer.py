@@ -28,14 +28,17 @@ def answer_in(events: Iterable[Entry]) -> str:
         events: What a session has logged.
 
     Raises:
-        TurnError: The last turn among them has failed or was aborted.
+        TurnError: The last turn among them has failed or was aborted, or there is none.
     """
-    text = ""
+    text, reason = "", None
     for entry in events:
         if entry.type == "assistant/message":
             text = _text(entry.data["message"]["content"])
         elif entry.type == "turn/end":
-            _require_success(entry.data["reason"])
+            reason = entry.data["reason"]
+    if reason is None:
+        raise TurnError("the agent was disposed before its turn", "ABORTED")
+    _require_success(reason)
     return text
 
 

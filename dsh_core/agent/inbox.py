@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.errors import to_error
 from dsh_core.session.lossless import require_lossless
 
 if TYPE_CHECKING:
@@ -78,8 +80,8 @@ class Inbox:
         for move in moves:
             try:
                 move()
-            except Exception as error:  # noqa: BLE001 - raised below
-                errors.append(error)
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - raised below
+                errors.append(to_error(error))
         if errors:
             raise errors[0]
 

@@ -113,6 +113,12 @@ class AgentLoop(Service):
                 self._guarded(agent, lambda: agent.become(AgentStatus.IDLE))
                 if not agent.inbox.waiting():
                     agent.settle()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # Meant to end more than an agent, an interrupted test for example: told before it ends.
+            report(self.ctx, agent, to_error(error))
+            raise
         finally:
             agent.settle()
 

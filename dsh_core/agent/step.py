@@ -247,9 +247,14 @@ class Step:
             "tool/call", {**self._place, "callId": call_id, "name": name, "arguments": text}
         )
         execution = ToolExecution(call_id, name, _parsed(text), self._agent, signal)
+        options = self._agent.options
         try:
-            running = self._ctx.tools.execute(execution)
-            result = await while_wanted(running, signal, self._agent.options.grace_s)
+            result = await while_wanted(
+                lambda: self._ctx.tools.execute(execution),
+                signal,
+                grace_s=options.grace_s,
+                patience_s=options.patience_s,
+            )
         except AbortError as error:
             if not signal.aborted:
                 raise

@@ -155,9 +155,16 @@ class Turn:
         try:
             await self._ctx.parallel("session/flush", self._session)
         except Exception as error:  # noqa: BLE001 - reported; the agent goes on
-            data = {key: clip(str(text)) for key, text in error_data(error).items()}
-            self._quietly(lambda: self._session.append(FLUSH_FAILED, data, ignorable=True))
-            report(self._ctx, self._agent, error)
+            self._flush_failed(error)
+        except asyncio.CancelledError as error:
+            if not _is_own(error):
+                raise
+            self._flush_failed(to_error(error))
+
+    def _flush_failed(self, error: Exception) -> None:
+        data = {key: clip(str(text)) for key, text in error_data(error).items()}
+        self._quietly(lambda: self._session.append(FLUSH_FAILED, data, ignorable=True))
+        report(self._ctx, self._agent, error)
 
     def _quietly(self, action: Callable[[], object]) -> None:
         """Do something that must be done whatever its listeners raise."""

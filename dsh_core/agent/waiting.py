@@ -12,7 +12,7 @@ from dsh_core.abort import AbortError
 from dsh_core.errors import LlmError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from dsh_core.abort import AbortSignal
 
@@ -26,37 +26,48 @@ async def settled(value: Any) -> Any:  # noqa: ANN401 - whatever it is
     return value
 
 
-async def while_wanted(call: Awaitable[Any], signal: AbortSignal, grace_s: float) -> Any:  # noqa: ANN401 - what the call returns
-    """Wait for a call, and cancel it where it waits if it is not wanted any more.
+async def while_wanted(
+    call: Callable[[], Awaitable[Any]], signal: AbortSignal, *, grace_s: float, patience_s: float
+) -> Any:  # noqa: ANN401 - what the call returns
+    """Wait for a call, and cancel it if it is not wanted any more.
+
+    It runs in a task of its own: what it does to the task that it runs in stays with it.
 
     Args:
-        call: The call.
+        call: Makes the call.
         signal: Says that it is not wanted.
         grace_s: How long it may then go on by itself, in seconds.
+        patience_s: How long it may take to be cancelled, in seconds.
 
     Returns:
         What it returns, also if it answers its cancellation with a result.
 
     Raises:
-        AbortError: It was cancelled.
-        Exception: What it raises.
+        AbortError: It was cancelled, or given up because it does not end.
+        BaseException: What it raises.
     """
+
+    async def wanted() -> Any:  # noqa: ANN401 - as above
+        signal.raise_if_aborted()
+        return await call()
+
+    task, stop = asyncio.ensure_future(wanted()), asyncio.ensure_future(signal.wait())
     try:
-        async with asyncio.timeout(None) as limit:
-            watch = asyncio.ensure_future(_limit(limit, signal, grace_s))
-            try:
-                return await call
-            finally:
-                watch.cancel()
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise AbortError(signal.reason) from None
-
-
-async def _limit(limit: asyncio.Timeout, signal: AbortSignal, grace_s: float) -> None:
-    await signal.wait()
-    limit.reschedule(asyncio.get_running_loop().time() + grace_s)
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            await asyncio.wait({task}, timeout=grace_s)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=patience_s)
+    finally:
+        stop.cancel()
+        task.cancel()
+        task.add_done_callback(_seen)
+    if not task.done():
+        _logger.warning("a tool does not end though it was cancelled %g s ago", patience_s)
+    if not task.done() or (task.cancelled() and signal.aborted):
+        raise AbortError(signal.reason)
+    return task.result()
 
 
 async def until_aborted(

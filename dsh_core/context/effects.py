@@ -8,6 +8,8 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.errors import to_error
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
@@ -146,8 +148,8 @@ class Disposer:
         while self._undo:
             try:
                 result = self._undo.pop()()
-            except Exception as error:  # noqa: BLE001 - the rest must be undone too
-                errors.append(error)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the rest comes too
+                errors.append(to_error(error))
                 continue
             if inspect.isawaitable(result):
                 return Ending(asyncio.create_task(self._run_rest(result, errors)))

@@ -234,7 +234,7 @@ class Fiber:
     def _undo(self, disposer: Disposer) -> None:
         try:
             self._leaving.append(disposer())
-        except Exception as error:  # noqa: BLE001 - the others must be undone too
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the others come too
             _logger.error("unloading %r failed: %r", self.name, error)  # noqa: TRY400 - short
 
     async def _left(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -114,6 +115,7 @@ class _Keeper:
         if file is None:
             file = session.kept[key] = _File(session, folder, compress=self._compress)
         file.use(self._files, compress=self._compress)
+        self._soon(session)
 
     def flush(self, session: Session) -> None:
         file = self._files.get(session)
@@ -121,12 +123,17 @@ class _Keeper:
             file.flush()
 
     def note(self, session: Session, _entry: Entry) -> None:
-        if session not in self._files:
-            return
+        if session in self._files:
+            self._soon(session)
+
+    def _soon(self, session: Session) -> None:
+        """Write what a session has logged a moment from now, together with others."""
         self._waiting.add(session)
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._delay_s, self._write_behind)
+        if self._timer is None and self._delay_s:
+            # Without a running loop it is written with the next flush.
+            with suppress(RuntimeError):
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(self._delay_s, self._write_behind)
 
     def _write_behind(self) -> None:
         self._timer = None
@@ -134,7 +141,8 @@ class _Keeper:
         for session in sessions:
             try:
                 self.flush(session)
-            except Exception as error:  # noqa: BLE001 - the flush after the turn tries again, and raises
+            except Exception as error:  # noqa: BLE001 - tried again, and the next flush raises
+                self._soon(session)
                 if not self._complained:
                     self._complained = True
                     _logger.warning("session %r cannot be written now: %r", session.id, error)

@@ -773,3 +773,21 @@ def test_what_is_no_provider_or_function_is_refused_at_the_start(
 
     run(main)
     assert len(logged.take()) == 1
+
+
+def test_what_was_missed_leaves_under_the_new_settings() -> None:
+    async def main() -> None:
+        program = Program()
+        fiber = await program.begin(content=True)
+        session = program.ctx.sessions.create("s")
+        await fiber.dispose()
+        opened(session)
+        told = [{"type": "text", "text": "SECRET"}]
+        message = {"id": "u", "role": "user", "source": {"kind": "user"}, "content": told}
+        session.append("user/message", message, surface_op="append")
+        ended_turn(session)
+        await program.trace(content=False)
+        await program.ctx.dispose()
+        assert "SECRET" not in program.spans.one("invoke_agent").to_json()
+
+    run(main)

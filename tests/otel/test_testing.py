@@ -26,6 +26,8 @@ from tests.otel.support import case_log, session_log
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.otel.conftest import Logged
+
 pytest_plugins = ["pytester"]
 
 
@@ -267,3 +269,25 @@ def test_outside_a_run_it_says_what_to_do() -> None:
     harness = Harness()
     with pytest.raises(RuntimeError, match="the harness is not running: use it in `run`"):
         harness.agent(["x"])
+
+
+def test_a_breach_fails_the_context_manager_too() -> None:
+    async def main() -> None:
+        async with Harness(dev_invariants=True) as harness:
+            with contextlib.suppress(InvariantError):
+                broken(harness.ctx.sessions.create("mine"))
+
+    with pytest.raises(InvariantError, match=r"turn\.overlap"):
+        asyncio.run(main())
+
+
+def test_what_a_tool_raises_to_end_the_test_ends_it(logged: Logged) -> None:
+    def forbidden() -> str:
+        pytest.fail("must not be called")
+
+    async def call(harness: Harness) -> None:
+        await harness.turn(harness.agent([calls(("forbidden", {}))], tools=[forbidden]), "hi")
+
+    with pytest.raises(pytest.fail.Exception, match="must not be called"):
+        Harness().run(call)
+    assert len(logged.take()) == 1

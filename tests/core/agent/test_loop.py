@@ -358,13 +358,15 @@ async def test_the_end_of_the_loop_ends_its_agents_wherever_they_live() -> None:
 
 
 @sync
+@pytest.mark.parametrize("way", ["abort", "dispose"])
 async def test_what_swallows_its_cancellation_is_given_up(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    way: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dsh_core.agent.loop.LAST_PATIENCE_S", 0.01)
-    stop = asyncio.Event()
+    started, stop = asyncio.Event(), asyncio.Event()
 
     async def deaf(_execution: Any) -> str:
+        started.set()
         while not stop.is_set():
             try:
                 await stop.wait()
@@ -372,18 +374,28 @@ async def test_what_swallows_its_cancellation_is_given_up(
                 continue
         return "at last"
 
-    async with world(calls(("deaf", {}))) as w:
+    async with world(calls(("deaf", {})), "next") as w:
         w.tool("deaf", deaf)
-        agent = w.agent(patience_s=0.0)
+        agent = w.agent(grace_s=0.0, patience_s=0.01)
         agent.send("hi")
-        await until(lambda: of_type(agent.session, "tool/call"))
-        with caplog.at_level(logging.ERROR, "dsh_core"):
-            await w.ctx.dispose()
-        assert [record.message for record in caplog.records] == [
-            "agent 'a' does not end: something swallows its cancellation"
-        ]
+        await started.wait()
+        with caplog.at_level(logging.WARNING, "dsh_core"):
+            if way == "abort":
+                agent.abort()
+                await agent.settled()
+                assert await agent.ask("go on") == "next"
+            else:
+                await w.ctx.dispose()
+        (result,) = of_type(agent.session, "tool/result")
+        told = (caplog.messages, result["error"]["code"])
         stop.set()
-        await until(lambda: reasons(agent.session))
+        assert told == (
+            (["a tool does not end though it was cancelled 0.01 s ago"], "ABORTED")
+            if way == "abort"
+            else ([], "TOOL_OUTCOME_UNKNOWN")
+        )
+        assert reasons(agent.session)[0]["kind"] == "aborted"
+        await until(lambda: len(asyncio.all_tasks()) <= (2 if way == "abort" else 1))
 
 
 # Together with others
@@ -535,3 +547,63 @@ async def test_what_is_no_content_is_refused_where_it_is_said(content: Any) -> N
     async with world() as w:
         with pytest.raises(TypeError, match="content is a text, or a list of blocks"):
             w.agent().send(content)
+
+
+@sync
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_a_flush_that_raises_a_cancellation_does_not_end_the_agent(how: str) -> None:
+    async with world("one", "two") as w:
+
+        def mistaken(_session: Any) -> None:
+            raise asyncio.CancelledError
+
+        async def mistaken_later(_session: Any) -> None:
+            raise asyncio.CancelledError
+
+        w.ctx.on("session/flush", mistaken if how == "sync" else mistaken_later)
+        w.hear("agent/error")
+        agent = w.agent()
+        assert [await agent.ask("hi"), await agent.ask("hi")] == ["one", "two"]
+        assert len(w.heard) == 2
+
+
+@sync
+async def test_the_last_turn_decides_what_asking_gives() -> None:
+    async with world(fails("RATE_LIMIT", "slow down"), "fine") as w:
+        w.hear("agent/error")
+        agent = w.agent()
+        w.ctx.once("agent/turn-end", lambda *_: agent.send("another"))
+        assert await agent.ask("one") == "fine"
+
+
+@sync
+async def test_asking_an_agent_that_is_disposed_before_its_turn_raises() -> None:
+    async with world() as w:
+        agent = w.agent()
+        asked = asyncio.ensure_future(agent.ask("hi"))
+        await asyncio.sleep(0)
+        agent.dispose()
+        with pytest.raises(TurnError, match="disposed before its turn"):
+            await asked
+
+
+@sync
+async def test_what_a_tool_does_to_its_task_stays_with_it() -> None:
+    async with world(calls(("hasty", {}), ("fine", {})), "done") as w:
+
+        async def hasty(_execution: Any) -> str:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+            return "swallowed"
+
+        w.tool("hasty", hasty)
+        w.tool("fine", lambda _: "fine")
+        agent = w.agent()
+        assert await agent.ask("hi") == "done"
+        assert [
+            result["message"]["content"][0]["text"]
+            for result in of_type(agent.session, "tool/result")
+        ] == ["swallowed", "fine"]

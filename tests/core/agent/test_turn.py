@@ -370,6 +370,7 @@ async def test_a_turn_of_a_disposed_agent_ends_as_disposed() -> None:
         w.hear("agent/error")
         agent = w.agent()
         await w.say(agent)
+        await until(lambda: reasons(agent.session))
         assert reasons(agent.session) == [DISPOSED]
         assert w.heard == []
 
