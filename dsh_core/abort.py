@@ -9,6 +9,10 @@ from dsh_core.errors import HarnessError
 
 DEFAULT_REASON: Final = "aborted"
 
+RAISED: Final = (Exception, asyncio.CancelledError)
+"""What code of others may raise where nothing is waited for. There a cancellation is no wish to
+stop but somebody's mistake, such as the result of a future that was cancelled."""
+
 
 class AbortError(HarnessError):
     """Work was cancelled.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from dsh_core.abort import RAISED
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Severity
@@ -19,7 +20,6 @@ from dsh_core.contract.live import HistoryMutated, StatusChanged
 from dsh_core.contract.run import SourceKind
 from dsh_core.errors import InvariantError
 from dsh_core.events import Contract
-from dsh_core.logs.write import header_row
 from dsh_core.session.follow import Cursor
 from dsh_core.session.frozen import freeze
 
@@ -108,7 +108,7 @@ class _Guard:
             contract=self._config.contract,
             source=SourceKind.LIVE,
             chosen=self._chosen,
-            header_row=header_row(header) if header.version is not None else None,
+            header_row=session.header_row,
         )
         cursor = Cursor(session)
         self._watched[session.id] = (checker, cursor)
@@ -171,7 +171,7 @@ class _Guard:
     def _emit(self, name: str, session: Session, thing: object) -> None:
         try:
             self._ctx.emit(name, session, thing)
-        except Exception as error:  # noqa: BLE001 - it must not hide what was found
+        except RAISED as error:
             _logger.error("a listener of %r failed: %r", name, error)  # noqa: TRY400 - short
 
 

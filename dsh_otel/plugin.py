@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import trace
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from dsh_core.abort import RAISED
 from dsh_core.contract.live import HistoryMutated, StatusChanged, StatusesUnknown
 from dsh_core.events import Contract
 from dsh_core.invariants import MUTATED
-from dsh_core.logs.write import header_row
 from dsh_core.session.follow import Cursor
 from dsh_otel.clean import Privacy
 from dsh_otel.drivers import added_to
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 
 KEPT: Final = "dsh_otel.plugin"
 """What the plugin's work is called among the things that a session keeps."""
-
-_ANYTHING: Final = (Exception, asyncio.CancelledError)
-"""What may come out of processors, samplers and exporters of others. In code that waits for
-nothing, a cancellation is no wish to stop but somebody's mistake."""
 
 _logger: Final = logging.getLogger("dsh_otel")
 
@@ -204,14 +200,18 @@ class Live:
 
 
 class _Telemetry:
-    """Where listeners lead to; nothing is raised out of it."""
+    """Where listeners lead to; nothing is raised out of it.
+
+    Attributes:
+        errors: How often something went wrong, also after it was said once.
+    """
 
     def __init__(self, provider: TracerProvider, config: Config) -> None:
         self._provider = provider
         self._config = config
         self._settings = (provider, config)
         self._processors = _processors(provider, config)
-        self._failed = False
+        self.errors = 0
 
     def begin(self, session: Session) -> None:
         self._safely(lambda: self._begin(session))
@@ -233,7 +233,7 @@ class _Telemetry:
             if live is None:
                 live = self._live(session)
             live.observe(entry)
-        except _ANYTHING as error:
+        except RAISED as error:
             self._complain(error)
 
     def status(self, agent: Agent, status: str) -> None:
@@ -258,25 +258,24 @@ class _Telemetry:
         return Privacy(content=self._config.content, redact=self._config.redact)
 
     def _make(self, session: Session) -> SessionTracer:
-        header = session.header
         return SessionTracer(
-            header,
+            session.header,
             tracer_provider=self._provider,
             processors=self._processors,
             contract=self._config.contract,
             privacy=self._privacy(),
-            header_row=header_row(header) if header.version is not None else None,
+            header_row=session.header_row,
         )
 
     def _safely(self, action: Callable[[], object]) -> None:
         try:
             action()
-        except _ANYTHING as error:
+        except RAISED as error:
             self._complain(error)
 
     def _complain(self, error: BaseException) -> None:
-        if not self._failed:
-            self._failed = True
+        self.errors += 1
+        if self.errors == 1:
             _logger.error("telemetry failed, spans may be missing: %r", error)
 
 

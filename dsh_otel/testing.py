@@ -24,7 +24,6 @@ from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
 from dsh_core.errors import InvariantError
 from dsh_core.llm import ScriptedAdapter
-from dsh_core.logs.write import header_row
 from dsh_core.session import Session
 from dsh_otel import plugin
 from dsh_otel.export.console import ConsoleTreeExporter
@@ -292,9 +291,7 @@ def findings_of(session: Session | str | Path) -> list[Finding]:
         if report.error:
             raise AssertionError(report.error)
         return list(report.findings)
-    header = session.header
-    row = header_row(header) if header.version is not None else None
-    checker = Checker(header, header_row=row, strict=True)
+    checker = Checker(session.header, header_row=session.header_row, strict=True)
     found = [finding for entry in session.events for finding in checker.observe(entry.event)]
     return found + checker.finish()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.abort import RAISED
 from dsh_core.errors import to_error
 from dsh_core.session.lossless import require_lossless
 
@@ -80,7 +80,7 @@ class Inbox:
         for move in moves:
             try:
                 move()
-            except (Exception, CancelledError) as error:  # noqa: BLE001 - raised below
+            except RAISED as error:
                 errors.append(to_error(error))
         if errors:
             raise errors[0]

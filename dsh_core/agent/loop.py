@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from dsh_core.abort import AbortController
+from dsh_core.abort import RAISED, AbortController
 from dsh_core.agent.agent import Agent, AgentOptions, AgentStatus, random_id
 from dsh_core.agent.report import report
 from dsh_core.agent.turn import Turn
@@ -134,7 +134,7 @@ class AgentLoop(Service):
         """Do something whose listeners must not end the agent's life, or its end."""
         try:
             action()
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - reported; it lives on
+        except RAISED as error:
             report(self.ctx, agent, to_error(error))
 
     def _end(self, agent: Agent, driver: asyncio.Task[None]) -> Awaitable[None] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
+
+from dsh_core.abort import RAISED
 
 if TYPE_CHECKING:
     from dsh_core.agent.agent import Agent
@@ -21,5 +22,5 @@ def report(ctx: Context, agent: Agent, error: Exception) -> None:
         _logger.warning("agent %r: %s: %s", agent.id, type(error).__name__, told)
     try:
         ctx.emit("agent/error", agent, error)
-    except (Exception, asyncio.CancelledError) as another:  # noqa: BLE001 - nobody is left to tell
+    except RAISED as another:
         _logger.error("a listener of 'agent/error' failed: %r", another)  # noqa: TRY400 - short

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from dsh_core.abort import AbortController
+from dsh_core.abort import RAISED, AbortController
 from dsh_core.agent.inbox import NEXT_STEP
 from dsh_core.agent.report import report
 from dsh_core.agent.step import Step
@@ -170,8 +170,7 @@ class Turn:
         """Do something that must be done whatever its listeners raise."""
         try:
             action()
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - reported; it is logged
-            # Nothing is waited for in there: who raises a cancellation has made a mistake.
+        except RAISED as error:
             report(self._ctx, self._agent, to_error(error))
 
 

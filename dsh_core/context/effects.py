@@ -8,6 +8,7 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.abort import RAISED
 from dsh_core.errors import to_error
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Disposer:
         while self._undo:
             try:
                 result = self._undo.pop()()
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the rest comes too
+            except RAISED as error:
                 errors.append(to_error(error))
                 continue
             if inspect.isawaitable(result):

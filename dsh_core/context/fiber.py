@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from dsh_core.abort import RAISED
 from dsh_core.context.effects import Disposer, Ending
 from dsh_core.errors import HarnessError
 
@@ -234,7 +235,7 @@ class Fiber:
     def _undo(self, disposer: Disposer) -> None:
         try:
             self._leaving.append(disposer())
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the others come too
+        except RAISED as error:
             _logger.error("unloading %r failed: %r", self.name, error)  # noqa: TRY400 - short
 
     async def _left(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from msgspec import UNSET
 
 from dsh_core.events import SessionHeader
+from dsh_core.logs.write import header_row
 from dsh_core.session.entry import Entry
 from dsh_core.session.lossless import DataError, require_lossless
 from dsh_core.session.messages import derive_messages
@@ -82,6 +83,11 @@ class Session:
     def id(self) -> str:
         """The session's id."""
         return self.header.id
+
+    @property
+    def header_row(self) -> dict[str, Any] | None:
+        """The header as a log's first row, None for a session of June, which has none."""
+        return None if self.header.version is None else header_row(self.header)
 
     @property
     def events(self) -> Sequence[Entry]:

@@ -146,6 +146,8 @@ class _Keeper:
                 if not self._complained:
                     self._complained = True
                     _logger.warning("session %r cannot be written now: %r", session.id, error)
+            else:
+                self._complained = False
 
     def end(self) -> None:
         if self._timer is not None:

@@ -283,6 +283,24 @@ def test_findings_are_told_before_anything_is_raised() -> None:
     run(main)
 
 
+def test_a_listener_to_findings_that_fails_hides_nothing(logged: Logged) -> None:
+    async def main() -> None:
+        ctx: Any = Context()
+        SessionStore(ctx)
+        await ctx.plugin(invariants)
+
+        def mistaken(*_: object) -> None:
+            raise asyncio.CancelledError
+
+        ctx.on(invariants.FINDING, mistaken)
+        with pytest.raises(InvariantError, match=r"step\.outside-turn"):
+            ctx.sessions.create("s").append("step/start", {"turn": 1, "step": 1})
+        await ctx.dispose()
+
+    run(main)
+    assert logged.take() == ["a listener of 'invariants/finding' failed: CancelledError()"]
+
+
 def test_a_seed_that_breaks_the_contract_is_refused() -> None:
     async def main() -> None:
         program = Program()
@@ -460,7 +478,7 @@ def test_an_error_of_telemetry_does_not_reach_the_agent(logged: Logged) -> None:
     assert len(logged.take()) == 1
 
 
-def test_a_tracer_that_cannot_be_made_is_said_once(logged: Logged) -> None:
+def test_a_tracer_that_cannot_be_made_is_said_once_and_counted(logged: Logged) -> None:
     class Provider(TracerProvider):
         def get_tracer(self, *_: Any, **__: Any) -> Any:
             raise RuntimeError("no tracer")
@@ -470,6 +488,7 @@ def test_a_tracer_that_cannot_be_made_is_said_once(logged: Logged) -> None:
         await program.begin(tracer_provider=Provider(shutdown_on_exit=False))
         session = program.ctx.sessions.create("s")
         opened(session)
+        assert program.ctx.telemetry.errors == 3
         await program.ctx.dispose()
 
     run(main)
