@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
 from dsh_core.logs.find import LogFile
@@ -29,6 +30,7 @@ class SessionReport(msgspec.Struct, kw_only=True):
         findings: What was found, in the order of the log.
         reason: Why nothing can be said of the log; empty if it could be read.
         disabled: Owners of rules that failed and were switched off.
+        evaluated: Ids of the rules that had something to judge.
     """
 
     path: str
@@ -39,6 +41,7 @@ class SessionReport(msgspec.Struct, kw_only=True):
     findings: list[Finding] = []
     reason: str = ""
     disabled: list[str] = []
+    evaluated: frozenset[str] = frozenset()
 
     @property
     def error(self) -> str:
@@ -74,6 +77,8 @@ def check_session(
     contract: Contract | None = None,
     chosen: frozenset[str] | None = None,
     final: bool = False,
+    catalogue: Catalogue = CATALOGUE,
+    presets: frozenset[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> SessionReport:
     """Check one session log.
@@ -84,6 +89,8 @@ def check_session(
         contract: The contract to hold it to; the one of its generation by default.
         chosen: Ids of the rules to apply, see `Catalogue.select`; all by default.
         final: Whether the end of the log is declared: nothing will follow.
+        catalogue: Where the rules come from.
+        presets: Names of the permission presets that are configured; None if that is not known.
         progress: Called now and then with the number of events read since the last call.
 
     Returns:
@@ -103,6 +110,8 @@ def check_session(
                 chosen=chosen,
                 header_row=log.header_row,
                 header_line=log.header_line,
+                catalogue=catalogue,
+                presets=presets,
             )
             report.session_id = log.header.id
             report.format = log.header.format
@@ -123,6 +132,7 @@ def check_session(
     else:
         report.events = checker.events
         report.disabled = checker.disabled
+        report.evaluated = checker.evaluated()
         report.reason = why_nothing(report.events, faults, header=log.header_row is not None)
     report.findings.sort(key=lambda finding: finding.place)
     return report

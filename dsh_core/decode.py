@@ -243,14 +243,25 @@ def _lenient(kind: Any, value: Any) -> Any:  # noqa: ANN401 - type expressions a
         # One odd item must not hide its neighbours.
         return [item for odd in value for item in _lenient_item(get_args(kind)[0], odd)]
     if isinstance(kind, UnionType):
-        options = [a for a in get_args(kind) if a is not type(None)]
-        return None if value is None else _lenient(options[0], value)
+        return None if value is None else _lenient(_option(kind, value), value)
     if kind is str and isinstance(value, dict | list):
         # Arguments given as an object instead of its JSON text.
         return bytes(to_raw(value)).decode("utf-8", "replace")
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     return msgspec.convert(value, kind)
+
+
+def _option(kind: UnionType, value: Any) -> Any:  # noqa: ANN401 - as above
+    """Return which type of a union a value is meant to be: of several, the one that it names."""
+    options = [option for option in get_args(kind) if option is not type(None)]
+    if len(options) == 1:
+        return options[0]
+    named = value.get("type") if isinstance(value, dict) else None
+    for option in options:
+        if option.__struct_config__.tag == named:
+            return option
+    raise msgspec.ValidationError
 
 
 def _lenient_struct(kind: type[Struct], value: Any) -> Struct:  # noqa: ANN401 - a JSON value

@@ -15,7 +15,7 @@ from dsh_core.events import (
     ToolResult,
     TurnEnd,
 )
-from dsh_core.payloads import ABSENT, DELTAS, Chunk, Failure, FinishReason, Usage, stream_ends
+from dsh_core.payloads import ABSENT, AnyChunk, Failure, Finish, FinishReason, Usage, stream_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from dsh_core.events import SessionEvent
 
-_decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
 _decode_finish: Final = msgspec.json.Decoder(FinishReason).decode
 _decode_usage: Final = msgspec.json.Decoder(Usage).decode
 
@@ -81,15 +80,13 @@ def _of_result(event: ToolResult) -> SessionFailure | None:
 
 
 def _of_chunk(event: AssistantChunk) -> SessionFailure | None:
-    if bytes(event.data.chunk).startswith(DELTAS):
-        return None
-    chunk = chunk_of(event.data.chunk)
-    return None if chunk is None else _of_finish(finish_of(chunk))
+    chunk = event.data.chunk
+    return _of_finish(finish_of(chunk)) if isinstance(chunk, Finish) else None
 
 
 def _of_attempt(event: AssistantAttempt) -> SessionFailure | None:
     _, last = stream_ends(event.data.stream)
-    return None if last is None or last.chunk is None else _of_finish(finish_of(last.chunk))
+    return None if last is None else _of_finish(finish_of(last.chunk))
 
 
 def _of_finish(reason: FinishReason | None) -> SessionFailure | None:
@@ -121,19 +118,9 @@ def _of_model(part: Part, failure: Failure, code: str | None) -> SessionFailure:
     )
 
 
-def chunk_of(raw: Raw) -> Chunk | None:
-    """Decode a stream chunk, None if it is of another shape."""
-    if raw is ABSENT:
-        return None
-    try:
-        return _decode_chunk(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def finish_of(chunk: Chunk) -> FinishReason | None:
+def finish_of(chunk: AnyChunk | None) -> FinishReason | None:
     """Return why a stream ended, None if the chunk does not end it."""
-    if chunk.type != "finish" or chunk.reason is ABSENT:
+    if not isinstance(chunk, Finish) or chunk.reason is ABSENT:
         return None
     try:
         return _decode_finish(chunk.reason)

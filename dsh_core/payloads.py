@@ -9,7 +9,7 @@ A `Raw` keeps the block of input it points into alive: copy it (`Raw.copy()`) be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,15 +20,8 @@ if TYPE_CHECKING:
 ABSENT: Final = Raw(b"")
 """Marks a raw field that the event does not have."""
 
-DELTAS: Final = (
-    b'{"type":"text-delta"',
-    b'{"type":"reasoning-delta"',
-    b'{"type":"tool-call-delta"',
-)
-"""How raw stream chunks begin that only carry a piece of text; nearly all do."""
-
 NO_NUMBER: Final = -1
-"""Stands for a turn or step number that is missing or not an integer."""
+"""Stands for a number (turn, step, index) that is missing or not an integer."""
 
 
 class Part(Struct, rename="camel", gc=False):
@@ -93,12 +86,65 @@ class Message(Part):
     is_error: bool = False
 
 
-class Chunk(Part):
-    """One chunk of a model stream."""
+class Chunk(Part, tag_field="type"):
+    """Base of the chunks of a model stream; texts are not decoded.
+
+    Attributes:
+        index: Index of the block that a chunk is about.
+    """
+
+    index: int = NO_NUMBER
+
+
+class TextDelta(Chunk, tag="text-delta"):
+    """A piece of text."""
+
+
+class ReasoningDelta(Chunk, tag="reasoning-delta"):
+    """A piece of reasoning."""
+
+
+class ToolCallDelta(Chunk, tag="tool-call-delta"):
+    """A piece of a tool call's arguments."""
+
+
+class BlockStart(Chunk, tag="block-start"):
+    """A block opens."""
+
+    block_type: str = ""
+
+
+class BlockType(Part):
+    """A settled block of which only the type matters."""
 
     type: str = ""
-    reason: Raw = ABSENT
+
+
+class BlockEnd(Chunk, tag="block-end"):
+    """A block closes."""
+
+    block: BlockType | None = None
+
+
+class UsageChunk(Chunk, tag="usage"):
+    """Token counts."""
+
     usage: Raw = ABSENT
+
+
+class Finish(Chunk, tag="finish"):
+    """The stream's end."""
+
+    reason: Raw = ABSENT
+
+
+DELTAS: Final = (TextDelta, ReasoningDelta, ToolCallDelta)
+"""Chunks that only carry a piece of text; nearly all do."""
+
+AnyChunk: TypeAlias = (
+    TextDelta | ReasoningDelta | ToolCallDelta | BlockStart | BlockEnd | UsageChunk | Finish
+)
+"""A chunk of a type that dsh writes."""
 
 
 class FinishReason(Part):
@@ -126,14 +172,18 @@ class StreamEntry(Part):
     type: str = ""
     time: int | None = None
     time0: int | None = None
-    chunk: Chunk | None = None
+    index: int = NO_NUMBER
+    chunk: AnyChunk | None = None
 
 
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_entry = msgspec.json.Decoder(StreamEntry).decode
+_decode_entries = msgspec.json.Decoder(list[StreamEntry]).decode
 _decode_raws = msgspec.json.Decoder(list[Raw]).decode
+# In JavaScript 429.0 is the integer 429.
+_decode_failure = msgspec.json.Decoder(Failure, strict=False).decode
 
 
 def blocks(content: Raw) -> Sequence[Block]:
@@ -159,6 +209,31 @@ def _blocks_one_by_one(content: Raw) -> Sequence[Block]:
         except (msgspec.MsgspecError, RecursionError):
             continue
     return found
+
+
+def stream_entries(stream: Raw) -> Sequence[StreamEntry]:
+    """Decode a packed stream; an entry of another shape has no type, and nor has its chunk.
+
+    Args:
+        stream: The stream; one of another shape has no entries.
+    """
+    if stream is ABSENT:
+        return ()
+    try:
+        return _decode_entries(stream)
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    try:
+        return [_lenient_entry(entry) for entry in _decode_raws(stream)]
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+
+
+def _lenient_entry(raw: Raw) -> StreamEntry:
+    try:
+        return _decode_entry(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return StreamEntry()
 
 
 def stream_ends(stream: Raw) -> tuple[StreamEntry | None, StreamEntry | None]:
@@ -221,7 +296,7 @@ class ChunkData(Part):
 
     turn: int = NO_NUMBER
     step: int = NO_NUMBER
-    chunk: Raw = ABSENT
+    chunk: AnyChunk | None = None
 
 
 class AssistantMessageData(Part):
@@ -323,6 +398,12 @@ class StepMessageData(Part):
     message: Message | None = None
 
 
+class DeveloperMessageData(StepMessageData):
+    """`developer/message`."""
+
+    header_seq: Raw = ABSENT
+
+
 class UsageData(Part):
     """`usage` (June)."""
 
@@ -347,10 +428,50 @@ class ModelConfig(Part):
     model: str = ""
 
 
+class ToolDefinition(Part):
+    """A tool that a request offers; what it says of itself stays as it is."""
+
+    name: str
+    description: Raw = ABSENT
+    parameters: Raw = ABSENT
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has a text and a schema."""
+        kinds = bytes(memoryview(self.description)[:1]) + bytes(memoryview(self.parameters)[:1])
+        return kinds == b'"{'
+
+
 class RequestHeaderBody(Part):
-    """The `header` of a `request/header`."""
+    """The `header` of a `request/header`; its tools may be long."""
 
     config: ModelConfig = msgspec.field(default_factory=ModelConfig)
+    tools: Raw = ABSENT
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """Return the tools that have a name."""
+        try:
+            return _decode_tools(self.tools)
+        except (msgspec.MsgspecError, RecursionError):
+            return _tools_one_by_one(self.tools)
+
+
+def _tools_one_by_one(tools: Raw) -> Sequence[ToolDefinition]:
+    found: list[ToolDefinition] = []
+    try:
+        items = _decode_raws(tools)
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+    for item in items:
+        try:
+            found.append(_decode_tool(item))
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+    return found
+
+
+_decode_tool = msgspec.json.Decoder(ToolDefinition).decode
+_decode_tools = msgspec.json.Decoder(list[ToolDefinition]).decode
 
 
 class RequestHeaderData(Part):
@@ -366,8 +487,21 @@ class RetryData(Part):
     turn: int = NO_NUMBER
     step: int = NO_NUMBER
     retry: int = NO_NUMBER
-    delay_ms: float = 0.0
-    failure: Failure | None = None
+    retry_id: Raw = ABSENT
+    provider: Raw = ABSENT
+    policy_key: Raw = ABSENT
+    mode: Raw = ABSENT
+    max_retries: Raw = ABSENT
+    delay_ms: float = NO_NUMBER
+    raw_failure: Raw = msgspec.field(default=ABSENT, name="failure")
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure after which the request is repeated, None if it cannot be read."""
+        try:
+            return _decode_failure(self.raw_failure)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
 
 
 class RetryStartedData(Part):
@@ -376,6 +510,7 @@ class RetryStartedData(Part):
     turn: int = NO_NUMBER
     step: int = NO_NUMBER
     retry: int = NO_NUMBER
+    retry_id: Raw = ABSENT
 
 
 class EndSeedData(Part):
@@ -403,7 +538,18 @@ class InboxData(Part):
 class CatalogData(Part):
     """`subagent/catalog`."""
 
-    child_id: str = ""
+    version: Raw = ABSENT
+    raw_child_id: Raw = msgspec.field(default=ABSENT, name="childId")
+    mode: Raw = ABSENT
+    label: Raw = ABSENT
+
+    @property
+    def child_id(self) -> str:
+        """The child session's id, empty if it cannot be read."""
+        try:
+            return _decode_text(self.raw_child_id)
+        except msgspec.MsgspecError:
+            return ""
 
 
 class PresetData(Part):

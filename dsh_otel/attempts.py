@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dsh_core.failures import chunk_of, finish_of, usage_of
-from dsh_core.payloads import DELTAS, NO_NUMBER, stream_ends
+from dsh_core.failures import finish_of, usage_of
+from dsh_core.payloads import DELTAS, NO_NUMBER, Finish, UsageChunk, stream_ends
 from dsh_otel.clean import is_token
 from dsh_otel.content import messages_json
 from dsh_otel.names import OTHER, Attr
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsh_otel.starter import SpanStarter
 
 NS_PER_S: Final = 1_000_000_000
-_NO_OUTPUT: Final = ("finish", "usage")
+_NO_OUTPUT: Final = (Finish, UsageChunk)
 """Chunks that are no output of the model."""
 
 
@@ -106,19 +106,17 @@ class Attempts:
         span = self.span or self.sign(event)
         if span is None:
             return None
-        raw = bytes(event.data.chunk)
-        if self._first_chunk and raw.startswith(DELTAS):
+        chunk = event.data.chunk
+        if self._first_chunk and isinstance(chunk, DELTAS):
             # Nearly all chunks are deltas, and after the first they say nothing more.
             return span
         time_ns = self._session.now_ns
-        chunk = chunk_of(event.data.chunk)
-        if not self._first_chunk and (chunk is None or chunk.type not in _NO_OUTPUT):
+        if not self._first_chunk and not isinstance(chunk, _NO_OUTPUT):
             self._note_first(span, time_ns)
-        if chunk is not None:
-            self._usage(span, usage_of(chunk.usage) if chunk.type == "usage" else None)
-            reason = finish_of(chunk)
-            if reason is not None:
-                self._settle(span, event, time_ns, reason)
+        self._usage(span, usage_of(chunk.usage) if isinstance(chunk, UsageChunk) else None)
+        reason = finish_of(chunk)
+        if reason is not None:
+            self._settle(span, event, time_ns, reason)
         return span
 
     def message(self, event: AssistantMessage) -> SessionSpan | None:
@@ -186,9 +184,9 @@ class Attempts:
         if head is None:
             return
         first = head.time0 if head.time is None else head.time
-        if first is not None and (head.chunk is None or head.chunk.type not in _NO_OUTPUT):
+        if first is not None and not isinstance(head.chunk, _NO_OUTPUT):
             self._note_first(span, to_ns(first))
-        reason = finish_of(last.chunk) if last is not None and last.chunk is not None else None
+        reason = finish_of(last.chunk) if last is not None else None
         if reason is not None:
             span.set(Attr.FINISH_REASONS, (_named(reason),))
 

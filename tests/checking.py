@@ -6,7 +6,6 @@ by `log`, which numbers and stamps them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +17,7 @@ from dsh_core.events import Contract, SessionHeader
 from tests.strategies import MODEL, START, Event, Events, header_row, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from dsh_core.contract.findings import Finding
     from dsh_core.events import SessionEvent
@@ -236,42 +235,3 @@ def rules(findings: Iterable[Finding]) -> list[str]:
 def summary(findings: Iterable[Finding]) -> list[tuple[str, int, int | None, int | None]]:
     """Return rule, count, first and last seq of some findings."""
     return [(f.rule, f.count, f.first_seq, f.last_seq) for f in findings]
-
-
-@dataclass(frozen=True)
-class RuleCase:
-    """A shortest log that trips a rule, and one that nearly does.
-
-    Attributes:
-        trips: The log that trips it; nothing else may be found in it but advice.
-        silent: The log that does not; no violation may be found in it.
-        index: Index in `trips` of the offending event, None if the header is at fault.
-        contract: What both are held to.
-        header: Header row of `trips`; a legal one by default.
-        silent_header: Header row of `silent`.
-        options: Further options of `check`.
-        advice: Advice that comes with it.
-    """
-
-    trips: Events
-    silent: Events
-    index: int | None
-    contract: Contract = Contract.SEED
-    header: Event | None = None
-    silent_header: Event | None = None
-    options: Event = field(default_factory=dict)
-    advice: Sequence[str] = ()
-
-
-def assert_case(rule: str, case: RuleCase) -> None:
-    """Check one entry of a table of rules: it trips once, at its place, and is silent otherwise."""
-    found = check(case.trips, case.contract, header=case.header, **case.options)
-    assert sorted(rules(found)) == sorted((rule, *case.advice))
-    finding = next(finding for finding in found if finding.rule == rule)
-    if case.index is None:
-        assert (finding.seq, finding.line) == (None, 1)
-    else:
-        assert (finding.seq, finding.line) == (case.trips[case.index]["seq"], case.index + 1)
-    silent = check(case.silent, case.contract, header=case.silent_header, **case.options)
-    assert rule not in rules(silent)
-    assert rules(violations(silent)) == []

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
+from dsh_core.contract.dispatch import Call, compose, failing, in_order
 from dsh_core.contract.order import Order
 from dsh_core.contract.rule import EVERY, RuleSet
 from dsh_core.contract.run import Run, SourceKind
-from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, SessionEvent, UnknownEvent
+from dsh_core.events import (
+    KNOWN_EVENTS,
+    MAX_SAFE_INTEGER,
+    Contract,
+    SessionEvent,
+    UnknownEvent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from dsh_core.contract.findings import Finding
     from dsh_core.contract.live import LiveFact
     from dsh_core.contract.rule import Handler
-    from dsh_core.contract.timeline import Timeline
-    from dsh_core.events import Contract, SessionHeader
+    from dsh_core.events import EndSeed, SessionHeader
     from dsh_core.faults import Fault
 
 _logger: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One of the things to call with an event.
-
-    Attributes:
-        handler: What to call.
-        rules: Whose it is, None for the timeline's move.
-        stray: Whether to call it only with events outside the step they name.
-    """
-
-    handler: Handler
-    rules: RuleSet | None = None
-    stray: bool = False
 
 
 class Checker:
@@ -52,6 +41,7 @@ class Checker:
         catalogue: Where the rules come from.
         header_row: The header row as logged, for the rules about it.
         header_line: Its 1-based line.
+        presets: Names of the permission presets that are configured; None if that is not known.
         strict: Let an error inside a rule through, for tests, instead of switching the set off.
 
     Attributes:
@@ -69,10 +59,12 @@ class Checker:
         catalogue: Catalogue = CATALOGUE,
         header_row: Mapping[str, object] | None = None,
         header_line: int = 0,
+        presets: frozenset[str] | None = None,
         strict: bool = False,
     ) -> None:
         chosen = catalogue.select() if chosen is None else chosen
-        self._run = Run(catalogue, header, contract or header.contract, source, chosen)
+        held_to = contract or header.contract
+        self._run = Run(catalogue, header, held_to, source, chosen, presets=presets)
         self._run.header_row = header_row
         self._run.header_line = header_line
         self.disabled: list[str] = []
@@ -83,11 +75,16 @@ class Checker:
         self._stretches: dict[str, tuple[Finding, Fault, int]] = {}
         self._order = Order(self._run)
         self._sets: list[RuleSet] = [cls(self._run) for cls in catalogue.sets]
-        self._moves = self._run.timeline.handlers()
+        # What the end of the log, and facts that no log holds, have been judged by.
+        self._met: set[str] = set()
+        self._moves = [self._run.timeline.handlers(), {"session/end-seed": self._end_seed}]
+        if held_to is not Contract.SEED:
+            self._moves.append(self._run.surface.handlers())
         self._always: list[tuple[RuleSet, Mapping[str, Handler]]] = []
-        self._strays: list[tuple[RuleSet, Mapping[str, Handler]]] = []
-        self._calls: dict[str, Sequence[_Call]] = {}
-        self._outside: dict[str, Handler] = {}
+        self._placed: list[tuple[RuleSet, str, Mapping[str, Handler]]] = []
+        self._calls: dict[str, Sequence[Call]] = {}
+        self._inside: dict[type[SessionEvent], Handler] = {}
+        self._outside: dict[type[SessionEvent], Handler] = {}
         self._handlers: dict[type[SessionEvent], Handler | None] = {}
         self._wire()
 
@@ -96,50 +93,71 @@ class Checker:
         """The contract that the session is held to."""
         return self._run.contract
 
+    def evaluated(self) -> frozenset[str]:
+        """Return the ids of the rules that had something to judge, whether they tripped or not."""
+        found: set[str] = set()
+        for rules in self._sets:
+            placed = [table for owner, _, table in self._placed if owner is rules]
+            listens = {kind for table in (rules.handlers(), *placed) for kind in table}
+            seen = set(self._calls) if EVERY in listens else listens & set(self._calls)
+            for rule in rules.rules:
+                met = seen & set(rule.on)
+                anything = EVERY in rule.on and (self.events or self._stretches)
+                if self._run.enabled(rule.id) and (met or anything or rule.source in self._met):
+                    found.add(rule.id)
+        return frozenset(found)
+
     def _wire(self) -> None:
         """Note who listens to what; what to call for a type is laid out when one comes."""
         self._always = [(rules, rules.handlers()) for rules in self._sets]
-        self._strays = [(rules, rules.inside_step()) for rules in self._sets]
-        self._calls, self._outside = {}, {}
+        self._placed = [(rules, "inside", rules.inside_step()) for rules in self._sets]
+        self._placed += [(rules, "outside", rules.outside_step()) for rules in self._sets]
+        self._calls, self._inside, self._outside = {}, {}, {}
         # By class, and complete: a plain subscript is the cheapest look-up there is.
         self._handlers = dict.fromkeys(KNOWN_EVENTS.values(), self._first)
         self._handlers[UnknownEvent] = self._unknown
-        for kind in {kind for _, table in self._strays for kind in table}:
-            calls = self._calls_for(kind)
-            if all(call.stray for call in calls):
-                self._outside[kind] = _compose([call.handler for call in calls])
-                self._handlers[KNOWN_EVENTS[kind]] = None
 
-    def _calls_for(self, kind: str) -> Sequence[_Call]:
-        """Return what to call for a type: the rules first, then the move of the timeline."""
+    def _calls_for(self, kind: str) -> Sequence[Call]:
+        """Return what to call for a type: the rules first, then the moves of the shared state."""
         calls = self._calls.get(kind)
         if calls is None:
             chain = [
-                _Call(table[key], rules)
+                Call(table[key], rules)
                 for rules, table in self._always
                 for key in dict.fromkeys((EVERY, kind))
                 if key in table
             ]
             chain += [
-                _Call(table[kind], rules, stray=True)
-                for rules, table in self._strays
+                Call(table[kind], rules, where)
+                for rules, where, table in self._placed
                 if kind in table
             ]
-            move = self._moves.get(kind)
-            calls = (*chain, _Call(move)) if move is not None else tuple(chain)
+            chain += [Call(moves[kind]) for moves in self._moves if kind in moves]
+            calls = tuple(chain)
             if kind in KNOWN_EVENTS:
                 self._calls[kind] = calls
         return calls
 
     def _first(self, event: SessionEvent, line: int) -> None:
         """Lay out what to call for a type that comes for the first time, and call it."""
-        handler = _in_order(self._calls_for(event.type), self._run.timeline)
-        self._handlers[type(event)] = handler
-        handler(event, line)
+        calls, kind = self._calls_for(event.type), type(event)
+        if calls and all(call.where != "any" for call in calls):
+            self._handlers[kind] = None
+            inside = [call.handler for call in calls if call.where == "inside"]
+            if inside:
+                self._inside[kind] = compose(inside)
+            self._outside[kind] = compose([c.handler for c in calls if c.where == "outside"])
+        else:
+            self._handlers[kind] = in_order(calls, self._run.timeline)
+        in_order(calls, self._run.timeline)(event, line)
 
     def _unknown(self, event: SessionEvent, line: int) -> None:
         for call in self._calls_for(event.type):
             call.handler(event, line)
+
+    def _end_seed(self, event: EndSeed, _line: int) -> None:
+        if event.data.inherited:
+            self._run.inherit(event)
 
     def observe(self, event: SessionEvent, line: int = 0) -> list[Finding]:
         """Check one event.
@@ -159,8 +177,9 @@ class Checker:
         else:
             order.judge(event, line)
         handler = self._handlers[type(event)]
-        if handler is None and not run.timeline.is_open(event.data.turn, event.data.step):
-            handler = self._outside[event.type]
+        if handler is None:
+            is_open = run.timeline.is_open(event.data.turn, event.data.step)
+            handler = (self._inside if is_open else self._outside).get(type(event))
         if handler is not None:
             try:
                 handler(event, line)
@@ -184,6 +203,7 @@ class Checker:
             return []
         order, handlers, timeline = self._order, self._handlers, self._run.timeline
         expected, last_time, latest = order.expected, order.last_time, MAX_SAFE_INTEGER
+        inside, outside = self._inside, self._outside
         turn, step = timeline.turn, timeline.step
         for event, line in zip(events, lines, strict=True):
             if event.seq == expected and last_time <= event.time <= latest:
@@ -195,16 +215,19 @@ class Checker:
                 expected, last_time = order.expected, order.last_time
             handler = handlers[type(event)]
             if handler is None:
-                # All that matters of such an event is that it lies in the step it names.
+                # What matters most of such an event is that it lies in the step it names.
                 data = event.data
                 if data.step == step and data.turn == turn:
-                    continue
-                handler = self._outside[event.type]
+                    handler = inside.get(type(event))
+                    if handler is None:
+                        continue
+                else:
+                    handler = outside[type(event)]
             try:
                 handler(event, line)
             except Exception as error:  # noqa: BLE001 - a broken rule must not break the host
                 self._recover(error, event, line)
-                handlers = self._handlers
+                handlers, inside, outside = self._handlers, self._inside, self._outside
             turn, step = timeline.turn, timeline.step
         order.expected, order.last_time = expected, last_time
         self._run.last_seq, self._run.last_line = events[-1].seq, lines[-1]
@@ -221,6 +244,7 @@ class Checker:
             What became known with it.
         """
         self._run.cause = None
+        self._met.add("live")
         for rules in tuple(self._sets):
             handler = rules.live().get(type(fact))
             if handler is None:
@@ -281,6 +305,9 @@ class Checker:
             final: Whether the end of the log is declared: nothing will follow.
         """
         self._run.cause = None
+        self._run.release()
+        if final:
+            self._met.add("end")
         for rules in tuple(self._sets):
             try:
                 rules.finish(final=final)
@@ -302,14 +329,14 @@ class Checker:
         """Switch off the rule set that raised, and let the others see the event."""
         calls = self._calls_for(event.type)
         while True:
-            place = _failing(calls, error.__traceback__)
+            place = failing(calls, error.__traceback__)
             broken = None if place is None else calls[place].rules
             if place is None or broken is None or self._strict:
                 raise error
             self._disable(broken, error, event.seq)
             calls = [call for call in calls[place + 1 :] if call.rules is not broken]
             try:
-                _in_order(calls, self._run.timeline)(event, line)
+                in_order(calls, self._run.timeline)(event, line)
             except Exception as another:  # noqa: BLE001 - a broken rule must not break the host
                 error = another
             else:
@@ -325,74 +352,3 @@ class Checker:
             seq,
         )
         self._wire()
-
-
-def _ignore(_event: SessionEvent, _line: int) -> None:
-    """Stand in where no rule listens."""
-
-
-def _compose(chain: Sequence[Handler]) -> Handler:
-    """Make one callable of several; the short ones are spelled out because they are hot."""
-    if not chain:
-        return _ignore
-    if len(chain) == 1:
-        return chain[0]
-    if len(chain) == 2:  # noqa: PLR2004 - as it says
-        one, two = chain
-
-        def call_two(event: SessionEvent, line: int) -> None:
-            one(event, line)
-            two(event, line)
-
-        return call_two
-    if len(chain) == 3:  # noqa: PLR2004 - as it says
-        one, two, three = chain
-
-        def call_three(event: SessionEvent, line: int) -> None:
-            one(event, line)
-            two(event, line)
-            three(event, line)
-
-        return call_three
-    first, second, *rest = chain
-
-    def call_all(event: SessionEvent, line: int) -> None:
-        first(event, line)
-        second(event, line)
-        for handler in rest:
-            handler(event, line)
-
-    return call_all
-
-
-def _in_order(calls: Sequence[_Call], timeline: Timeline) -> Handler:
-    """Make one callable of several calls, of which strays come last but for the move."""
-    strays = [call.handler for call in calls if call.stray]
-    before = [call.handler for call in calls if not call.stray and call.rules is not None]
-    move = [call.handler for call in calls if call.rules is None]
-    if strays:
-        before.append(_if_outside(timeline, _compose(strays)))
-    return _compose([*before, *move])
-
-
-def _if_outside(timeline: Timeline, stray: Handler) -> Handler:
-    def call_if_outside(event: SessionEvent, line: int) -> None:
-        if not timeline.is_open(event.data.turn, event.data.step):
-            stray(event, line)
-
-    return call_if_outside
-
-
-def _failing(calls: Sequence[_Call], traceback: TracebackType | None) -> int | None:
-    """Return which of some calls an error came out of, None if of none of them."""
-    while traceback is not None:
-        frame = traceback.tb_frame
-        for place, call in enumerate(calls):
-            function = getattr(call.handler, "__func__", call.handler)
-            owner = getattr(call.handler, "__self__", None)
-            if getattr(function, "__code__", None) is frame.f_code and (
-                owner is None or frame.f_locals.get("self") is owner
-            ):
-                return place
-        traceback = traceback.tb_next
-    return None

@@ -81,3 +81,12 @@ class Finding(msgspec.Struct, kw_only=True):
     def place(self) -> tuple[int, int]:
         """Sort key: the order in which a reader of the log meets the findings."""
         return (self.line or 0, self.seq if self.seq is not None else -1)
+
+
+def unreported(rule: str) -> Finding:
+    """Return a finding that explains what follows from something without being told to anybody.
+
+    Args:
+        rule: What it would be called.
+    """
+    return Finding(rule=rule, owner="", severity=Severity.ADVICE, code="", message="not reported")

@@ -9,27 +9,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsh_core.contract.findings import Finding, Severity
-from dsh_core.contract.run import SourceKind
+from dsh_core.contract.findings import unreported
+from dsh_core.contract.run import LOST, SourceKind
 from dsh_core.events import (
     MAX_SAFE_INTEGER,
     UNREADABLE,
     AssistantChunk,
     AssistantMessage,
+    Contract,
+    LlmRetry,
+    StepEnd,
     ToolCall,
     ToolResult,
 )
 from dsh_core.payloads import NO_NUMBER
 
 if TYPE_CHECKING:
+    from dsh_core.contract.findings import Finding
     from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent
 
+_AFTER_CHUNKS: Final = (AssistantChunk, AssistantMessage, LlmRetry, StepEnd)
+_RESUMES: Final = ("agent/inbox/spliced", "session/end-seed", "turn/start", "user/message")
+"""What a process begins with that goes on with a session."""
+
 NEVER: Final = -(2**60)
 """An expectation that no event meets: the next event must be judged one by one."""
-
-LOST: Final = "lost"
-"""Blames a loss for whatever refers to an event that may have been lost."""
 
 
 class Order:
@@ -172,18 +177,40 @@ class Order:
                 run.counted = run.counted or lost is not None
                 if run.source is SourceKind.STREAM:
                     self._miss_closers()
+            run.miss(explained=lost is not None or self._skips_chunks(event))
             self._jump, self._gap = (self._last, seq), lost or run.cause
             if lost is not None:
                 run.blame_for_good(lost, LOST)
                 self._tolerate(lost)
         self._advance(seq)
 
+    def _skips_chunks(self, event: SessionEvent) -> bool:
+        """Whether a stream left out nothing but chunks of the open step, as exporters do."""
+        run, data = self._run, event.data
+        return (
+            run.source is SourceKind.STREAM
+            and run.contract is not Contract.V4
+            and isinstance(event, _AFTER_CHUNKS)
+            and not run.timeline.pending
+            and run.timeline.is_open(data.turn, data.step)
+        )
+
+    def _resumes(self, event: SessionEvent) -> bool:
+        """Whether an event with a used number shows that a new process goes on with a session.
+
+        After a crash that lost the end of the log the numbers of what was lost are used again. A
+        stream has shown what was lost, and shows nothing of the repair.
+        """
+        return (
+            self._run.source is SourceKind.STREAM
+            and event.type in _RESUMES
+            and event.time > self.last_time
+        )
+
     def _miss_closers(self) -> None:
         """Let a gap of a stream, which is normal, explain that a turn or step is not closed."""
         timeline = self._run.timeline
-        unseen = Finding(
-            rule="seq.gap", owner="log", severity=Severity.ADVICE, code="", message="not seen"
-        )
+        unseen = unreported("seq.gap")
         if timeline.turn is not None:
             self._run.blame(unseen, ("turn-end", timeline.turn))
         if timeline.step is not None:
@@ -194,6 +221,11 @@ class Order:
 
     def _back(self, event: SessionEvent, line: int) -> None:
         run, seq = self._run, event.seq
+        if self._resumes(event):
+            self._miss_closers()
+            run.miss(explained=False)
+            self._last = self._high = seq
+            return
         self._burst_size += 1
         if self._burst_until is not None:
             self._repeat(event)

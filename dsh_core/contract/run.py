@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsh_core.contract.findings import Finding
+from dsh_core.contract.surface import Surface
 from dsh_core.contract.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from dsh_core.events import Contract, SessionEvent, SessionHeader
 
 MAX_BLAMED: Final = 512
+MAX_HELD: Final = 64
+"""Findings that wait for the end of a forked session's inherited part."""
+
+LOST: Final = "lost"
+"""Blames a loss for whatever refers to an event that may have been lost."""
+
 MAX_TEXT: Final = 300
 """Longest message, expected or got text of a finding, in characters."""
 
@@ -54,6 +61,10 @@ class Run:
         contract: The contract that the log is held to.
         source: What kind of source the events come from.
         timeline: Where the session stands.
+        surface: The messages that the model sees.
+        presets: Names of the permission presets that are configured, None if nobody said.
+        gaps: How many gaps there were: places where events may be missing.
+        cut: Seq of the last inherited event of a forked session; None if it is not known yet.
         cause: A finding that explains everything reported while it is set.
         counted: Whether the cause has counted the event at hand.
         head_damage: Damage in front of the first event, which may have cost the header row.
@@ -69,6 +80,8 @@ class Run:
         contract: Contract,
         source: SourceKind,
         chosen: frozenset[str],
+        *,
+        presets: frozenset[str] | None = None,
     ) -> None:
         self.header = header
         self.header_row: Mapping[str, object] | None = None
@@ -76,6 +89,13 @@ class Run:
         self.contract = contract
         self.source = source
         self.timeline = Timeline()
+        self.surface = Surface(self.timeline)
+        self.presets = presets
+        self.gaps = 0
+        self._blind = False
+        self.cut = header.seed_length - 1 if header.seed_length else None
+        self._cut_known = self.cut is not None or not header.is_seeded
+        self._held: list[Finding] = []
         self.cause: Finding | None = None
         self.counted = False
         self.head_damage: Finding | None = None
@@ -105,6 +125,49 @@ class Run:
         """Whether a rule applies to this session and is not filtered out."""
         return rule in self._enabled
 
+    @property
+    def repeating(self) -> bool:
+        """Whether the event at hand repeats one that was seen: what it says is known already."""
+        return self.timeline.replaying
+
+    def miss(self, *, explained: bool) -> None:
+        """Note that events are missing just here.
+
+        Args:
+            explained: Whether a finding is blamed for whatever refers to them, see `LOST`.
+        """
+        self.gaps += 1
+        self._blind = self._blind or not explained
+
+    def unseen(self, event: SessionEvent) -> bool:
+        """Whether what an event refers to may have been in events that are missing.
+
+        Rules ask this before they report that something which should have come before did not. If a
+        loss was reported, the event is counted as its consequence.
+        """
+        return self._blind or self.explained(event, LOST) is not None
+
+    def is_own(self, event: SessionEvent) -> bool:
+        """Whether an event was written by this session, not inherited from what it was forked of.
+
+        Of a fork of a fork the end of the inherited part is known only when the last marker has
+        come: what lies behind an earlier marker looks own. Report with `own`, and it is forgotten.
+        """
+        if self.cut is not None:
+            return event.seq > self.cut
+        return not self.header.is_seeded
+
+    def inherit(self, event: SessionEvent) -> None:
+        """Take in a marker: everything up to here is inherited."""
+        if not self._cut_known:
+            self.cut = event.seq
+            self._held.clear()
+
+    def release(self) -> None:
+        """Report what was held back: no further marker will come."""
+        self.findings += self._held
+        self._held = []
+
     def report(  # noqa: PLR0913 - what a finding has
         self,
         rule: str,
@@ -118,6 +181,7 @@ class Run:
         expected: str = "",
         got: str = "",
         always: bool = False,
+        own: bool = False,
     ) -> Finding | None:
         """Report a fault, unless it is a consequence of a known one.
 
@@ -132,6 +196,7 @@ class Run:
             expected: What the contract wants.
             got: What is there instead.
             always: Report even while another finding explains everything.
+            own: Forget it if the event turns out to be inherited, see `is_own`.
 
         Returns:
             The finding, or None if the rule is filtered out or the fault folded into its cause.
@@ -161,7 +226,10 @@ class Run:
             expected=expected[:MAX_TEXT],
             got=got[:MAX_TEXT],
         )
-        self.findings.append(finding)
+        if own and not self._cut_known and len(self._held) < MAX_HELD:
+            self._held.append(finding)
+        else:
+            self.findings.append(finding)
         return finding
 
     def blame(self, finding: Finding | None, *keys: Hashable) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-from msgspec import Raw
-
-from dsh_core.decode import PackedRow, ReasoningChunks, ToolCallChunks
+from dsh_core.decode import PackedRow, ReasoningChunks, TextChunks, ToolCallChunks
 from dsh_core.events import AssistantChunk
 from dsh_core.faults import Fault, counted
-from dsh_core.payloads import ChunkData
+from dsh_core.payloads import ChunkData, ReasoningDelta, TextDelta, ToolCallDelta
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-_encode: Final = msgspec.json.Encoder().encode
+_DELTAS: Final[Mapping[type[PackedRow], type[TextDelta | ReasoningDelta | ToolCallDelta]]] = {
+    TextChunks: TextDelta,
+    ReasoningChunks: ReasoningDelta,
+    ToolCallChunks: ToolCallDelta,
+}
 
 
 def members(row: PackedRow) -> int:
@@ -37,22 +38,10 @@ def expand(row: PackedRow) -> Iterator[AssistantChunk]:
     data = row.data
     steps = row.dt or data.dt
     time = row.time0
+    delta = _DELTAS[type(row)]
     for k in range(members(row)):
         if 0 < k <= len(steps):
             time += steps[k - 1]
-        chunk = Raw(_encode(_delta(row, k)))
         yield AssistantChunk(
-            seq=row.seq0 + k, time=time, data=ChunkData(data.turn, data.step, chunk)
+            seq=row.seq0 + k, time=time, data=ChunkData(data.turn, data.step, delta(data.index))
         )
-
-
-def _delta(row: PackedRow, k: int) -> dict[str, Any]:
-    data = row.data
-    if isinstance(row, ToolCallChunks):
-        delta: dict[str, Any] = {"type": "tool-call-delta", "index": data.index, "id": data.id}
-        if data.name is not None:
-            delta["name"] = data.name
-        delta["argumentsDelta"] = data.args[k]
-        return delta
-    kind = "reasoning-delta" if isinstance(row, ReasoningChunks) else "text-delta"
-    return {"type": kind, "index": data.index, "text": data.texts[k]}

@@ -42,9 +42,25 @@ class TestReport:
     def test_a_clean_log(self, tmp_path: Path) -> None:
         """Session, format, contract and number of events, and nothing else."""
         path = write(tmp_path, to_lines(GOOD))
-        assert check_session(path) == SessionReport(
-            path=path, session_id="s-1", format="seed", contract="seed", events=5
+        report = check_session(path)
+        assert report == SessionReport(
+            path=path,
+            session_id="s-1",
+            format="seed",
+            contract="seed",
+            events=5,
+            evaluated=report.evaluated,
         )
+
+    def test_it_says_which_rules_were_evaluated(self, tmp_path: Path) -> None:
+        """A rule was if an event came that it listens to, in a contract that has it."""
+        path = write(tmp_path, to_lines(GOOD))
+        found = check_session(path).evaluated
+        assert {"seq.duplicate", "turn.overlap", "step.end-mismatch", "line.nul"} <= found
+        assert not found & {"turn.unclosed", "turn.number", "tool.call-id-empty", "approval.asked"}
+        assert "turn.unclosed" in check_session(path, final=True).evaluated
+        chosen = frozenset({"turn.overlap", "tool.call-id-empty"})
+        assert check_session(path, chosen=chosen).evaluated == {"turn.overlap"}
 
     def test_a_log_of_october(self, tmp_path: Path) -> None:
         """The header tells who it is and what it is held to."""

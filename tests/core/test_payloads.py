@@ -14,6 +14,7 @@ from dsh_core.payloads import (
     ABSENT,
     AssistantMessageData,
     Block,
+    Finish,
     ToolResultData,
     TurnEndData,
     blocks,
@@ -124,8 +125,7 @@ class TestStreamEnds:
         assert first is not None
         assert last is not None
         assert (first.time, last.time) == (5, 9)
-        assert last.chunk is not None
-        assert last.chunk.type == "finish"
+        assert isinstance(last.chunk, Finish)
 
     def test_a_single_entry_is_both(self) -> None:
         """A stream may consist of its end."""

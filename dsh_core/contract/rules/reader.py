@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dsh_core.contract.findings import Severity
-from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.contract.rule import EVERY, Rule, RuleSet
 
 
 def _damage(id_: str, fault: str, advice: str) -> Rule:
-    return Rule(id_, fault, advice, severity=Severity.DAMAGE)
+    return Rule(id_, fault, advice, on=(EVERY,), severity=Severity.DAMAGE)
 
 
 class Rules(RuleSet):

@@ -35,26 +35,31 @@ class Rules(RuleSet):
             "tool.result-without-call",
             "a result answers a call that was not made in its step",
             "The call was lost, or a result was made up: the model's history is no longer valid.",
+            on=("tool/result",),
         ),
         Rule(
             "tool.result-duplicate",
             "a call is answered twice",
             "The first result counts; find out who writes the second.",
+            on=("tool/result",),
         ),
         Rule(
             "tool.result-late",
             "a result comes after its step has closed",
             "The tool outlived the step: wait for it, or make it a background job.",
+            on=("tool/result",),
         ),
         Rule(
             "tool.result-before-call",
             "a result comes before its call",
             "The writer orders events by a clock that is not the log's.",
+            on=("tool/result",),
         ),
         Rule(
             "tool.replace-outside-turn",
             "a result is replaced outside a turn",
             "Prune results only while a turn is open.",
+            on=("tool/result",),
             contracts=LATER,
         ),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.places import blame_turn, misled, open_place, places, report_outside
-from dsh_core.contract.rule import LATER, Rule, RuleSet
+from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.contract.run import CallKey
 from dsh_core.events import (
     AssistantMessage,
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from dsh_core.contract.run import Run
 
 
+ENCLOSED: Final = ("assistant/chunk", "assistant/message")
+"""Events that lie inside the step they name."""
+
+ENCLOSED_V4: Final = (*ENCLOSED, "system/message", "developer/message", "assistant/attempt")
+IN_TURN: Final = ("request/header", "request/context")
+"""Events that lie inside a turn."""
+
+IN_TURN_V0: Final = (*IN_TURN, "todo/write")
+IN_TURN_V4: Final = (*IN_TURN, "tool/ptc-dispatch-start", "tool/ptc-dispatch")
+
+
 class Rules(RuleSet):
     """Turn and step boundaries, and what must lie inside them."""
 
@@ -35,32 +46,38 @@ class Rules(RuleSet):
             "seq.duplicate",
             "an event has the seq of the one before it",
             "Two writers share the log, or an append was repeated: keep one writer per session.",
+            on=(EVERY,),
         ),
         Rule(
             "seq.regressed",
             "an event has a lower seq than the one before it",
             "A part of the log was written again: look for a second writer or a restored tail.",
+            on=(EVERY,),
         ),
         Rule(
             "turn.overlap",
             "a turn starts while another is open",
             "The earlier turn was never closed: its process died, or two loops drive one session.",
+            on=("turn/start",),
         ),
         Rule(
             "turn.number",
             "a turn does not have the next number",
             "A turn is missing from the log, or the writer does not count from 1.",
+            on=("turn/start",),
             contracts=LATER,
         ),
         Rule(
             "turn.end-mismatch",
             "a turn end names a turn that is not open",
             "The turn's start is missing, or the end was written twice.",
+            on=("turn/end",),
         ),
         Rule(
             "turn.end-open-step",
             "a turn ends while one of its steps is open",
             "Close the step first; cancellation paths forget this most often.",
+            on=("turn/end",),
         ),
         Rule(
             "turn.unclosed",
@@ -73,27 +90,32 @@ class Rules(RuleSet):
             "step.outside-turn",
             "a step starts in a turn that is not open",
             "The turn's start is missing, or the step carries the wrong turn number.",
+            on=("step/start",),
         ),
         Rule(
             "step.overlap",
             "a step starts while another is open",
             "The earlier step was never closed.",
+            on=("step/start",),
         ),
         Rule(
             "step.number",
             "a step does not have the next number in its turn",
             "A step is missing from the log, or the writer does not count from 1.",
+            on=("step/start",),
             contracts=LATER,
         ),
         Rule(
             "step.end-mismatch",
             "a step end names a step that is not open",
             "The step's start is missing, or the end was written twice.",
+            on=("step/end",),
         ),
         Rule(
             "step.event-outside",
             "an event names a step that is not open",
             "It was written too late, or with the coordinates of another step.",
+            on=(*ENCLOSED_V4, "tool/call", "tool/result"),
         ),
         Rule(
             "step.unclosed",
@@ -106,32 +128,28 @@ class Rules(RuleSet):
             "event.outside-turn",
             "an event that belongs inside a turn lies outside",
             "Whoever wrote it did so before the turn started or after it ended.",
+            on=(*IN_TURN_V0, *IN_TURN_V4),
             contracts=LATER,
         ),
     )
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
-        in_turn = ["request/header", "request/context"]
-        if self.run.contract is Contract.V0:
-            in_turn.append("todo/write")
-        if self.run.contract is Contract.V4:
-            in_turn += ["tool/ptc-dispatch-start", "tool/ptc-dispatch"]
+        contract = self.run.contract
         found: dict[str, Handler] = {
             "turn/start": self._turn_start,
             "turn/end": self._turn_end,
             "step/start": self._step_start,
             "step/end": self._step_end,
         }
-        if self.run.contract is not Contract.SEED:
+        if contract is not Contract.SEED:
+            in_turn = IN_TURN_V4 if contract is Contract.V4 else IN_TURN_V0
             found |= dict.fromkeys(in_turn, self._in_turn)
         return found
 
-    def inside_step(self) -> Mapping[str, Handler]:
+    def outside_step(self) -> Mapping[str, Handler]:
         """Return what to call for events that do not lie in the step they name."""
-        enclosed = ["assistant/chunk", "assistant/message"]
-        if self.run.contract is Contract.V4:
-            enclosed += ["system/message", "developer/message", "assistant/attempt"]
+        enclosed = ENCLOSED_V4 if self.run.contract is Contract.V4 else ENCLOSED
         return dict.fromkeys(enclosed, self._stray)
 
     def __init__(self, run: Run) -> None:

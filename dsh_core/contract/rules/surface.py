@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
-from dsh_core.contract.order import LOST
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
+from dsh_core.contract.surface import MESSAGES, ON_SURFACE, SYSTEM, ends_of, kind_of
 from dsh_core.events import (
-    MAX_SAFE_INTEGER,
     AssistantMessage,
     Contract,
-    DeveloperMessage,
     SessionEvent,
     SystemMessage,
     ToolResult,
@@ -30,12 +27,7 @@ if TYPE_CHECKING:
     from dsh_core.contract.run import Run
 
 V4 = (Contract.V4,)
-SURFACE: Final[frozenset[type[SessionEvent]]] = frozenset(
-    {UserMessage, AssistantMessage, ToolResult, SystemMessage, DeveloperMessage}
-)
 MAX_CITED: Final = 1_000_000
-_ORDINARY: Final = 0
-_SYSTEM: Final = 1
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -48,42 +40,49 @@ class Rules(RuleSet):
             "surface.marker",
             "surfaceOp is missing on a message, or present on another event",
             "Only messages to and from the model carry it.",
+            on=(EVERY,),
             contracts=LATER,
         ),
         Rule(
             "surface.sources",
             "cited seqs are empty, repeated, or not earlier than the event",
             "Cite each source once, and only events already in the log.",
+            on=ON_SURFACE,
             contracts=LATER,
         ),
         Rule(
             "surface.replace-range",
             "a replacement names a span that is not on the surface",
             "Start and end must be on the surface, in its order.",
+            on=ON_SURFACE,
             contracts=LATER,
         ),
         Rule(
             "surface.replace-uncited",
             "a replacement does not cite everything it replaces",
             "Cite every replaced event in sourceEventSeqs.",
+            on=ON_SURFACE,
             contracts=LATER,
         ),
         Rule(
             "surface.tool-result-replace",
             "a replacing result does not replace just the result of the same call",
             "Replace one result by one result, changing its content only.",
+            on=("tool/result",),
             contracts=LATER,
         ),
         Rule(
             "surface.system-head",
             "the protected system message is not the first, or is replaced by something else",
             "Only one system message may replace the one at the head.",
+            on=ON_SURFACE,
             contracts=V4,
         ),
         Rule(
             "message.shape",
             "a message's role, source or ids are missing or contradict each other",
             "Write messages through the session, which fills them in.",
+            on=ON_SURFACE,
             contracts=LATER,
         ),
     )
@@ -91,10 +90,6 @@ class Rules(RuleSet):
     def __init__(self, run: Run) -> None:
         """Start with a fresh session."""
         super().__init__(run)
-        # Seqs on the surface in its order, and beside them what stands there: the system head, a
-        # tool result (a hash of its call), or anything else. Arrays keep a long session small.
-        self._seqs = array("q")
-        self._kinds = array("q")
         version = run.header.version
         # July builds wrote messages without marker, id or source.
         self._strict = run.contract is Contract.V4 or (version is not None and version > 0)
@@ -104,7 +99,7 @@ class Rules(RuleSet):
         return {} if self.run.contract is Contract.SEED else {EVERY: self._any}
 
     def _any(self, event: SessionEvent, line: int) -> None:
-        if type(event) in SURFACE:
+        if type(event) in MESSAGES:
             self._message(event, line)
         elif event.surface_op is not ABSENT or event.source_event_seqs is not ABSENT:
             self.run.report(
@@ -125,13 +120,11 @@ class Rules(RuleSet):
         if self.run.cause is not None:
             # A repeated message is on the surface already.
             return
-        kind = _kind(event)
-        if event.appends:
-            if kind == _SYSTEM and self._strict and self._seqs:
-                self._head("a system message is added behind other messages", event, line)
-            self._append(event.seq, kind)
-        else:
+        kind = kind_of(event)
+        if not event.appends:
             self._replace(event, kind, sources, line)
+        elif kind == SYSTEM and self._strict and self.run.surface.seqs:
+            self._head("a system message is added behind other messages", event, line)
 
     def _report(self, rule: str, message: str, event: SessionEvent, line: int) -> None:
         call_id = event.data.call_id if isinstance(event, ToolResult) else None
@@ -139,10 +132,6 @@ class Rules(RuleSet):
 
     def _head(self, message: str, event: SessionEvent, line: int) -> None:
         self._report("surface.system-head", message, event, line)
-
-    def _append(self, seq: int, kind: int) -> None:
-        self._seqs.append(_storable(seq))
-        self._kinds.append(kind)
 
     def _sources(self, event: SessionEvent, line: int) -> set[int] | None:
         """Judge the cited seqs and return them, None if there are none or they cannot be read."""
@@ -165,16 +154,17 @@ class Rules(RuleSet):
         return None if cited is None else set(cited)
 
     def _replace(self, event: SessionEvent, kind: int, sources: set[int] | None, line: int) -> None:
-        span = self._span(event.surface_op)
+        surface = self.run.surface
+        ends = ends_of(event.surface_op)
+        span = None if ends is None else surface.span(*ends)
         if span is None:
-            # What it replaces may have been lost.
-            if not self.run.explained(event, LOST):
+            # What it replaces may have been lost, or forgotten.
+            if (ends is None or surface.knows(ends)) and not self.run.unseen(event):
                 problem = "the replaced span is not on the surface"
                 self._report("surface.replace-range", problem, event, line)
-            self._append(event.seq, kind)
             return
         start, end = span
-        seqs, kinds = self._seqs[start : end + 1], self._kinds[start : end + 1]
+        seqs, kinds = surface.seqs[start : end + 1], surface.kinds[start : end + 1]
         uncited = [seq for seq in seqs if sources is None or seq not in sources]
         if uncited:
             problem = f"replaced but not cited: {', '.join(map(str, uncited[:8]))}"
@@ -182,28 +172,10 @@ class Rules(RuleSet):
         if isinstance(event, ToolResult) and (len(seqs) != 1 or kinds[0] != kind):
             problem = f"the result of call {event.data.call_id!r} replaces something else"
             self._report("surface.tool-result-replace", problem, event, line)
-        if _SYSTEM in kinds and (len(seqs) != 1 or kind != _SYSTEM):
+        if SYSTEM in kinds and (len(seqs) != 1 or kind != SYSTEM):
             self._head("the system message is replaced by something else", event, line)
-        elif kind == _SYSTEM and _SYSTEM not in kinds and self._strict:
+        elif kind == SYSTEM and SYSTEM not in kinds and self._strict:
             self._head("a system message replaces something else", event, line)
-        self._seqs[start : end + 1] = array("q", [_storable(event.seq)])
-        self._kinds[start : end + 1] = array("q", [kind])
-
-    def _span(self, raw: Raw) -> tuple[int, int] | None:
-        try:
-            op: Any = _decode(raw)
-        except (msgspec.MsgspecError, RecursionError):
-            return None
-        if not isinstance(op, dict) or op.get("op") != "replace":
-            return None
-        start, end = op.get("startSeq", op.get("start")), op.get("endSeq", op.get("end"))
-        if not isinstance(start, int) or not isinstance(end, int):
-            return None
-        try:
-            first, last = self._seqs.index(start), self._seqs.index(end)
-        except (ValueError, OverflowError):
-            return None
-        return (first, last) if first <= last else None
 
     def _shape_problem(self, event: SessionEvent) -> str:
         if isinstance(event, UserMessage):
@@ -252,20 +224,6 @@ def _wrapped_call(message: Message) -> str:
     """Return the call that a result of v3 or earlier names on the block inside its message."""
     wrapped = (b.tool_call_id for b in blocks(message.content) if b.type == "tool-result")
     return next(wrapped, "")
-
-
-def _storable(seq: int) -> int:
-    """Return a seq that an array takes; one that nothing can cite stands for all odd ones."""
-    return seq if 0 <= seq <= MAX_SAFE_INTEGER else -1
-
-
-def _kind(event: SessionEvent) -> int:
-    if isinstance(event, SystemMessage):
-        return _SYSTEM
-    if isinstance(event, ToolResult):
-        # Any number but the two above; equal for equal calls.
-        return (hash((event.data.call_id, event.data.turn, event.data.step)) & 0xFFFF_FFFF) + 2
-    return _ORDINARY
 
 
 def cited_seqs(raw: Raw) -> list[int] | None:

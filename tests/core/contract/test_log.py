@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from dsh_core.contract.findings import Severity
-from dsh_core.contract.rules import log as log_rules
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import MAX_SAFE_INTEGER, Contract, SessionHeader
 from dsh_core.faults import Fault
 from tests.checking import (
-    RuleCase,
-    assert_case,
     check,
     chunk,
     event,
@@ -35,44 +32,6 @@ HEADER_V0 = header_row(V0) or {}
 SEEDED = {**HEADER, "isSeeded": True}
 INHERITED = event("session/end-seed", {"inherited": True})
 HALF = Fault("text.lone-surrogate", "half a character", 1, seq=0)
-
-CASES = {
-    "seq.gap": RuleCase(
-        log(*TURN, event("plan/mode", seq=5)), log(*TURN, event("plan/mode")), 4, V0
-    ),
-    "envelope.invalid": RuleCase(
-        log(*TURN, event("context/message", time=math.nan)), log(*TURN, event("context/message")), 4
-    ),
-    "envelope.ignorable": RuleCase(
-        log(event("plan/mode", ignorable=False)), log(event("plan/mode", ignorable=True)), 0, V0
-    ),
-    "event.unknown-required": RuleCase(
-        log(event("brand/new")), log(event("brand/new", ignorable=True)), 0, V0
-    ),
-    "time.regressed": RuleCase(
-        log(*TURN, event("context/message", time=START)),
-        log(*TURN, event("context/message", time=START + 3)),
-        4,
-    ),
-    "text.lone-surrogate": RuleCase(log(*TURN), log(*TURN), 0, options={"faults": {0: HALF}}),
-    "header.invalid": RuleCase(
-        log(*TURN), log(*TURN), None, V4, header={**HEADER, "delegationDepth": "0"}
-    ),
-    "seed.cut": RuleCase(
-        log(INHERITED), log(INHERITED), 0, V4, header=HEADER, silent_header=SEEDED
-    ),
-}
-
-
-@pytest.mark.parametrize("rule", [rule for rule in CASES if rule != "text.lone-surrogate"])
-def test_each_rule_trips_once_and_a_near_miss_is_silent(rule: str) -> None:
-    """The shortest log that breaks a rule gives one finding of it, the nearly same log none."""
-    assert_case(rule, CASES[rule])
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in log_rules.Rules.rules} == set(CASES)
 
 
 def test_half_characters_are_what_a_reader_says() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import zstandard
 
-from dsh_core.contract.findings import Finding, Severity
-from dsh_core.contract.rules import reader
 from dsh_core.contract.run import Run  # noqa: F401
 from dsh_core.events import Contract
 from dsh_core.logs.reader import Batch, SessionLog
 from tests.checking import chunk, log, make_checker, one_turn, rules, summary, violations
 from tests.strategies import Event, header_row, to_line, to_lines
+
+if TYPE_CHECKING:
+    from dsh_core.contract.findings import Finding
 
 LOG: Final = log(*one_turn(1, chunk(1, 1)), *one_turn(2, chunk(2, 1)))
 LINES: Final = [to_line(event) for event in LOG]
@@ -53,23 +54,6 @@ THREE = frames(joined(*LINES[:5]), joined(*LINES[5:8]), joined(*LINES[8:]))
 BROKEN = bytearray(THREE)
 BROKEN[len(frames(joined(*LINES[:5]))) + 20] ^= 0xFF
 
-CASES: dict[str, tuple[bytes, bytes]] = {
-    "line.torn-tail": (joined(*LINES)[:-20], joined(*LINES)[:-1]),
-    "line.welded": (joined(*LINES[:2], LINES[2] + LINES[3], *LINES[4:]), joined(*LINES)),
-    "line.nul": (joined(*LINES[:5], bytes(300), *LINES[5:]), joined(*LINES[:5], b"", *LINES[5:])),
-    "line.control-char": (with_text(b"a\nb"), with_text(rb"a\nb")),
-    "line.invalid-utf8": (with_text(b"caf\xe9"), with_text("café".encode())),
-    "line.too-long": (with_text(b"x" * 200_000), with_text(b"x" * 50_000)),
-    "line.too-deep": (
-        with_text(b'","deep":' + DEEP + b',"y":"'),
-        with_text(b'","deep":[[[]]],"y":"'),
-    ),
-    "line.not-json": (joined(*LINES[:5], b"Traceback", *LINES[5:]), joined(*LINES[:5], b" ")),
-    "line.frame-corrupt": (bytes(BROKEN), THREE),
-    "line.row-malformed": (packed(b"[1]"), packed(b"[1,-1]")),
-}
-"""Damaged bytes and nearly the same bytes undamaged, by rule."""
-
 
 def check_bytes(data: bytes, *, final: bool = False) -> list[Finding]:
     """Read and check a log with a limit of 100,000 bytes a line."""
@@ -83,25 +67,6 @@ def check_bytes(data: bytes, *, final: bool = False) -> list[Finding]:
         else:
             found += checker.observe_fault(item)
     return found + checker.finish(final=final)
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_each_kind_of_damage_is_one_finding(rule: str) -> None:
-    """Damage of one kind gives one finding of its rule; what is lost gives no violation."""
-    found = check_bytes(CASES[rule][0])
-    assert rules(found) == [rule]
-    assert [(f.severity, f.code) for f in found] == [(Severity.DAMAGE, "LOG_DAMAGE")]
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_a_near_miss_is_silent(rule: str) -> None:
-    """Nearly the same bytes without damage give no finding."""
-    assert check_bytes(CASES[rule][1]) == []
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in reader.Rules.rules} == set(CASES)
 
 
 class TestConsequences:

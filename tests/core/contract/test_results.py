@@ -10,8 +10,6 @@ from dsh_core.decode import from_mapping
 from dsh_core.events import Contract
 from tests.checking import (
     Item,
-    RuleCase,
-    assert_case,
     call,
     check,
     chunk,
@@ -35,62 +33,6 @@ from tests.checking import (
 V0 = Contract.V0
 V4 = Contract.V4
 TURN = one_turn(1, chunk(1, 1))
-
-CASES = {
-    "tool.result-without-call": RuleCase(
-        log(*one_turn(1, flat_result(1, 1, "c"))),
-        log(*one_turn(1, call(1, 1, "c"), flat_result(1, 1, "c"))),
-        2,
-    ),
-    "tool.result-duplicate": RuleCase(
-        log(*one_turn(1, call(1, 1, "c"), flat_result(1, 1, "c"), flat_result(1, 1, "c"))),
-        log(
-            *one_turn(
-                1,
-                call(1, 1, "c"),
-                flat_result(1, 1, "c"),
-                call(1, 1, "c"),
-                flat_result(1, 1, "c"),
-            )
-        ),
-        4,
-    ),
-    "tool.result-late": RuleCase(
-        log(turn_start(1), *one_step(1, 1, call(1, 1, "c")), flat_result(1, 1, "c"), turn_end(1)),
-        log(turn_start(1), *one_step(1, 1, call(1, 1, "c"), flat_result(1, 1, "c")), turn_end(1)),
-        4,
-    ),
-    "tool.result-before-call": RuleCase(
-        log(*one_turn(1, flat_result(1, 1, "c"), call(1, 1, "c"))),
-        log(*one_turn(1, call(1, 1, "c"), flat_result(1, 1, "c"))),
-        2,
-    ),
-    "tool.replace-outside-turn": RuleCase(
-        log(
-            *one_turn(1, call(1, 1, "c"), wrapped_result(1, 1, "c")),
-            _replacement := event(
-                "tool/result",
-                wrapped_result(1, 1, "c")[1],
-                surfaceOp=replace(3, 3),
-                sourceEventSeqs=[3],
-            ),
-        ),
-        log(*one_turn(1, call(1, 1, "c"), wrapped_result(1, 1, "c")), turn_start(2), _replacement),
-        6,
-        V0,
-    ),
-}
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_trips_once_and_a_near_miss_is_silent(rule: str) -> None:
-    """The shortest log that breaks a rule gives one finding of it, the nearly same log none."""
-    assert_case(rule, CASES[rule])
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in results.Rules.rules} == set(CASES)
 
 
 class TestResults:

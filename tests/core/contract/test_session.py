@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dsh_core.contract.findings import Severity
-from dsh_core.contract.rules import session
 from dsh_core.events import Contract
 from tests.checking import (
-    RuleCase,
-    assert_case,
     check,
     chunk,
     event,
     log,
     one_step,
     one_turn,
-    step_end,
     step_start,
     summary,
     turn_end,
@@ -27,77 +23,6 @@ from tests.checking import (
 V0 = Contract.V0
 V4 = Contract.V4
 TURN = one_turn(1, chunk(1, 1))
-
-CASES = {
-    "seq.duplicate": RuleCase(
-        log(*TURN, event("context/message", seq=4)), log(*TURN, event("context/message")), 5
-    ),
-    "seq.regressed": RuleCase(
-        log(*TURN, event("context/message", seq=2)), log(*TURN, event("context/message", seq=9)), 5
-    ),
-    "turn.overlap": RuleCase(
-        log(turn_start(1), turn_start(2), turn_end(2)),
-        log(turn_start(1), turn_end(1), turn_start(2), turn_end(2)),
-        1,
-    ),
-    "turn.number": RuleCase(
-        log(turn_start(1), turn_end(1), turn_start(3), turn_end(3)),
-        log(turn_start(1), turn_end(1), turn_start(2), turn_end(2)),
-        2,
-        V0,
-    ),
-    "turn.end-mismatch": RuleCase(
-        log(turn_start(1), turn_end(2)), log(turn_start(1), turn_end(1)), 1
-    ),
-    "turn.end-open-step": RuleCase(
-        log(turn_start(1), step_start(1, 1), turn_end(1)),
-        log(turn_start(1), step_start(1, 1), step_end(1, 1), turn_end(1)),
-        2,
-    ),
-    "turn.unclosed": RuleCase(
-        log(turn_start(1)), log(turn_start(1), turn_end(1)), 0, options={"final": True}
-    ),
-    "step.outside-turn": RuleCase(
-        log(turn_start(1), step_start(2, 1)), log(turn_start(1), step_start(1, 1)), 1
-    ),
-    "step.overlap": RuleCase(
-        log(turn_start(1), step_start(1, 1), step_start(1, 2)),
-        log(turn_start(1), step_start(1, 1), step_end(1, 1), step_start(1, 2)),
-        2,
-    ),
-    "step.number": RuleCase(
-        log(turn_start(1), step_start(1, 2)), log(turn_start(1), step_start(1, 1)), 1, V0
-    ),
-    "step.end-mismatch": RuleCase(
-        log(turn_start(1), step_start(1, 1), step_end(1, 2)),
-        log(turn_start(1), step_start(1, 1), step_end(1, 1)),
-        2,
-    ),
-    "step.event-outside": RuleCase(
-        log(*one_turn(1), chunk(1, 1)), log(*one_turn(1, chunk(1, 1))), 4
-    ),
-    "step.unclosed": RuleCase(
-        log(turn_start(1), step_start(1, 1)),
-        log(turn_start(1), step_start(1, 1), step_end(1, 1)),
-        1,
-        options={"final": True},
-        advice=["turn.unclosed"],
-    ),
-    "event.outside-turn": RuleCase(
-        log(event("request/context")), log(turn_start(1), event("request/context")), 0, V0
-    ),
-}
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_trips_once_and_a_near_miss_is_silent(rule: str) -> None:
-    """The shortest log that breaks a rule gives one finding of it, the nearly same log none."""
-    assert_case(rule, CASES[rule])
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in session.Rules.rules} == set(CASES)
 
 
 class TestNumbers:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dsh_core.contract.rules import session_v4
 from dsh_core.events import Contract
 from tests.checking import (
     Item,
-    RuleCase,
     answer,
-    assert_case,
     call,
     check,
     event,
@@ -37,43 +34,6 @@ def unflagged(code: str = "EIO") -> Item:
     """Return a result with an error that is not flagged as one."""
     kind, data, envelope = result(1, 1, "c", code, isError=False)
     return kind, data, envelope
-
-
-CASES = {
-    "tool.unresolved": RuleCase(
-        log(*one_turn(1, answer(1, 1, "c"), call(1, 1, "c"))), LEGAL, 4, V4
-    ),
-    "tool.advertised-duplicate": RuleCase(
-        log(*one_turn(1, answer(1, 1, "c"), answer(1, 1, "c"), *PAIR)),
-        log(*one_turn(1, answer(1, 1, "c"), *PAIR, answer(1, 1, "c"), *PAIR)),
-        3,
-        V4,
-    ),
-    "tool.call-not-advertised": RuleCase(log(*one_turn(1, answer(1, 1), *PAIR)), LEGAL, 3, V4),
-    "tool.result-not-started": RuleCase(
-        log(*one_turn(1, answer(1, 1, "c"), result(1, 1, "c"))),
-        log(*one_turn(1, answer(1, 1, "c"), repair(1, 1, "c"))),
-        3,
-        V4,
-    ),
-    "tool.error-without-flag": RuleCase(
-        log(*one_turn(1, answer(1, 1, "c"), call(1, 1, "c"), unflagged())),
-        log(*one_turn(1, answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c", "EIO"))),
-        4,
-        V4,
-    ),
-}
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_trips_once_and_a_near_miss_is_silent(rule: str) -> None:
-    """The shortest log that breaks a rule gives one finding of it, the nearly same log none."""
-    assert_case(rule, CASES[rule])
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in session_v4.Rules.rules} == set(CASES)
 
 
 @pytest.mark.parametrize("contract", [Contract.SEED, Contract.V0])

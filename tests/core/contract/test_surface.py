@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from dsh_core.contract.rules import surface
 from dsh_core.contract.rules.surface import cited_seqs
 from dsh_core.decode import from_mapping
 from dsh_core.events import Contract
 from dsh_core.faults import Fault
 from tests.checking import (
     Item,
-    RuleCase,
     answer,
-    assert_case,
     call,
     check,
     event,
@@ -62,43 +59,6 @@ def without(item: Item, name: str) -> Item:
 TWO = (prompt(), prompt())
 PAIR = (answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c"))
 PRUNED = citing(result(1, 1, "c", op=replace(4, 4)), 4)
-
-CASES = {
-    "surface.marker": RuleCase(log(event("plan/mode", surfaceOp="append")), log(prompt()), 0, V4),
-    "surface.sources": RuleCase(
-        log(*TWO, citing(prompt(), 0, 1, 0)), log(*TWO, citing(prompt(), 0, 1)), 2, V4
-    ),
-    "surface.replace-range": RuleCase(
-        log(*TWO, replacing(0, 5, 0, 1)), log(*TWO, replacing(0, 1, 0, 1)), 2, V4
-    ),
-    "surface.replace-uncited": RuleCase(
-        log(*TWO, replacing(0, 1, 0)), log(*TWO, replacing(0, 1, 1, 0)), 2, V4
-    ),
-    "surface.tool-result-replace": RuleCase(
-        log(*one_turn(1, *PAIR, citing(result(1, 1, "c", op=replace(2, 4)), 2, 4))),
-        log(*one_turn(1, *PAIR, PRUNED)),
-        5,
-        V4,
-    ),
-    "surface.system-head": RuleCase(
-        log(*one_turn(1, prompt(), system(1, 1))),
-        log(*one_turn(1, system(1, 1), prompt())),
-        3,
-        V4,
-    ),
-    "message.shape": RuleCase(log(prompt(role="tool")), log(prompt(role="user")), 0, V4),
-}
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_trips_once_and_a_near_miss_is_silent(rule: str) -> None:
-    """The shortest log that breaks a rule gives one finding of it, the nearly same log none."""
-    assert_case(rule, CASES[rule])
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in surface.Rules.rules} == set(CASES)
 
 
 class TestMarker:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dsh_core.contract.findings import Severity
-from dsh_core.contract.rules import tools
 from dsh_core.events import Contract
 from tests.checking import (
     Item,
-    RuleCase,
-    assert_case,
     call,
     check,
     event,
@@ -37,51 +34,6 @@ def fail(id_: str, code: str = "EACCES", *, step: int = 1, arguments: str = "{}"
 def storm(times: int, **options: str) -> tuple[Item, ...]:
     """Return a turn in which the same call fails again and again."""
     return one_turn(1, *(item for k in range(times) for item in fail(f"c{k}", **options)))  # type: ignore[arg-type]
-
-
-CASES = {
-    "tool.call-id-duplicate": RuleCase(
-        log(*one_turn(1, call(1, 1, "c"), call(1, 1, "c"), flat_result(1, 1, "c"))),
-        log(
-            *one_turn(
-                1, call(1, 1, "c"), flat_result(1, 1, "c"), call(1, 1, "c"), flat_result(1, 1, "c")
-            )
-        ),
-        3,
-    ),
-    "tool.call-id-empty": RuleCase(
-        log(*one_turn(1, call(1, 1, ""), flat_result(1, 1, ""))),
-        log(*one_turn(1, call(1, 1, " "), flat_result(1, 1, " "))),
-        2,
-    ),
-    "tool.call-unanswered": RuleCase(
-        log(*one_turn(1, call(1, 1, "c"))),
-        log(turn_start(1), *one_step(1, 1, call(1, 1, "c")), turn_end(1, "disposed")),
-        2,
-    ),
-    "tool.error-uncoded": RuleCase(
-        log(*one_turn(1, call(1, 1, "c"), flat_result(1, 1, "c", failed=True))),
-        log(*one_turn(1, *fail("c"))),
-        3,
-    ),
-    "tool.arguments-invalid-json": RuleCase(
-        log(*one_turn(1, call(1, 1, "c", arguments='{"a":'), flat_result(1, 1, "c"))),
-        log(*one_turn(1, call(1, 1, "c", arguments=""), flat_result(1, 1, "c"))),
-        2,
-    ),
-    "tool.retry-storm": RuleCase(log(*storm(3)), log(*storm(2)), 7),
-}
-
-
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_trips_once_and_a_near_miss_is_silent(rule: str) -> None:
-    """The shortest log that breaks a rule gives one finding of it, the nearly same log none."""
-    assert_case(rule, CASES[rule])
-
-
-def test_every_rule_has_a_case() -> None:
-    """No rule of this owner is without an entry in the table."""
-    assert {rule.id for rule in tools.Rules.rules} == set(CASES)
 
 
 class TestIds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from dsh_core.decode import PackedRow, strict_decoder
 from dsh_core.events import AssistantChunk
 from dsh_core.logs import packed
+from dsh_core.payloads import ReasoningDelta, TextDelta, ToolCallDelta
 from tests.strategies import Event, Events, august_logs, pack_rows, to_line
 
 DECODE = strict_decoder(packed=True).decode
@@ -29,10 +29,7 @@ def row(kind: str = "text-chunks", *, dt: Any = None, **data: Any) -> PackedRow:
 
 def unpacked(packed_row: PackedRow) -> list[tuple[int, int, Any]]:
     """Return seq, time and chunk of each member."""
-    return [
-        (event.seq, event.time, json.loads(bytes(event.data.chunk)))
-        for event in packed.expand(packed_row)
-    ]
+    return [(event.seq, event.time, event.data.chunk) for event in packed.expand(packed_row)]
 
 
 class TestExpand:
@@ -40,29 +37,21 @@ class TestExpand:
 
     def test_text(self) -> None:
         """Each text is a delta; times are sums of steps, which may be negative."""
-        delta = {"type": "text-delta", "index": 3}
-        assert unpacked(row()) == [
-            (20, 1000, {**delta, "text": "a"}),
-            (21, 1005, {**delta, "text": ""}),
-            (22, 1003, {**delta, "text": "c"}),
-        ]
+        delta = TextDelta(index=3)
+        assert unpacked(row()) == [(20, 1000, delta), (21, 1005, delta), (22, 1003, delta)]
         assert packed.check(row(), 1) is None
 
     def test_reasoning(self) -> None:
         """Reasoning is packed like text."""
-        kinds = [chunk["type"] for _, _, chunk in unpacked(row("reasoning-chunks"))]
-        assert kinds == ["reasoning-delta"] * 3
+        found = [chunk for _, _, chunk in unpacked(row("reasoning-chunks"))]
+        assert found == [ReasoningDelta(index=3)] * 3
 
     @pytest.mark.parametrize("name", [None, "bash", ""])
     def test_tool_calls(self, name: str | None) -> None:
-        """Arguments come in pieces; the name, if there is one, is on every member."""
+        """Arguments come in pieces, with or without the tool's name."""
         more = {} if name is None else {"name": name}
-        delta = {"type": "tool-call-delta", "index": 3, "id": "c", **more}
         found = row("tool-call-chunks", id="c", args=["{", "}"], dt=[1], texts=[], **more)
-        assert [chunk for _, _, chunk in unpacked(found)] == [
-            {**delta, "argumentsDelta": "{"},
-            {**delta, "argumentsDelta": "}"},
-        ]
+        assert [chunk for _, _, chunk in unpacked(found)] == [ToolCallDelta(index=3)] * 2
 
     def test_members_are_events_of_their_step(self) -> None:
         """Members carry the coordinates of the row."""
@@ -115,15 +104,8 @@ class TestCheck:
 @given(august_logs())
 def test_packing_and_unpacking(events: Events) -> None:
     """A log that was packed unpacks to the events that it was made of."""
-    found: list[Event] = []
+    found: list[object] = []
     for source in pack_rows(events):
         decoded = DECODE(to_line(source))
-        if not isinstance(decoded, PackedRow):
-            found.append(source)
-            continue
-        for member in packed.expand(decoded):
-            data: Event = {"turn": member.data.turn, "step": member.data.step}
-            data["chunk"] = json.loads(bytes(member.data.chunk))
-            plain = {"type": member.type, "seq": member.seq, "time": member.time, "data": data}
-            found.append(plain)
-    assert found == events
+        found += packed.expand(decoded) if isinstance(decoded, PackedRow) else [decoded]
+    assert found == [DECODE(to_line(event)) for event in events]
