@@ -55,7 +55,10 @@ def _turn(put, turn: int) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN0
         for _ in range(CHUNKS):
             delta = {"type": "text-delta", "index": 0, "text": "some words "}
             put("assistant/chunk", **at, chunk=delta)
-        content: list[dict[str, object]] = [{"type": "text", "text": "some words " * CHUNKS}]
+        block = {"type": "text", "text": "some words " * CHUNKS}
+        put("assistant/chunk", **at, chunk={"type": "block-end", "index": 0, "block": block})
+        put("assistant/chunk", **at, chunk={"type": "finish", "reason": {"kind": "stop"}})
+        content: list[dict[str, object]] = [block]
         call_id = f"call_{turn}_{step}"
         arguments = json.dumps({"path": "notes/a.txt"})
         if step < STEPS:

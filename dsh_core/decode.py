@@ -11,10 +11,10 @@ from msgspec import Raw, Struct
 
 from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, UNREADABLE, KnownEvent, UnknownEvent
 from dsh_core.faults import Fault
-from dsh_core.payloads import ABSENT, NO_NUMBER, Part
+from dsh_core.payloads import ABSENT, NO_NUMBER, Part, StreamEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dsh_core.events import SessionEvent
 
@@ -99,6 +99,7 @@ _DATA_TYPES: Final[Mapping[str, Any]] = {tag: _data_type(cls) for tag, cls in KN
 _DATA_DECODERS: Final[Mapping[str, Callable[[Raw], Any]]] = {
     tag: msgspec.json.Decoder(kind).decode for tag, kind in _DATA_TYPES.items() if kind is not Raw
 }
+_decode_entries: Final = msgspec.json.Decoder(list[StreamEntry]).decode
 _OBJECT_START: Final = b"{"
 
 
@@ -275,6 +276,26 @@ def _lenient_struct(kind: type[Struct], value: Any) -> Struct:  # noqa: ANN401 -
             except _MISFITS:
                 continue
     return kind(**found)
+
+
+def stream_entries(stream: Raw) -> Sequence[StreamEntry]:
+    """Decode a packed stream; of an entry of another shape what fits is kept.
+
+    Args:
+        stream: The stream; one of another shape has no entries.
+    """
+    try:
+        return _decode_entries(stream)
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    try:
+        entries = msgspec.json.decode(stream)
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+    if not isinstance(entries, list):
+        return ()
+    # What is no entry at all counts as one that cannot be read.
+    return [(_lenient_item(StreamEntry, entry) or [StreamEntry()])[0] for entry in entries]
 
 
 def _lenient_item(kind: Any, value: Any) -> list[Any]:  # noqa: ANN401 - as above

@@ -46,12 +46,21 @@ class ErrorInfo(Part):
 
 
 class Source(Part):
-    """Who made a message."""
+    """Who made a message.
+
+    Attributes:
+        plugin: Raw name of the plugin that did (kind ``plugin``, until v3).
+        compaction_id: Raw id of the compaction that the message belongs to.
+        source_command_id: Raw id of the command that asked for the compaction.
+    """
 
     kind: str = ""
     call_id: str = ""
     provider: str = ""
     model: str = ""
+    plugin: Raw = ABSENT
+    compaction_id: Raw = ABSENT
+    source_command_id: Raw = ABSENT
 
 
 class Block(Part):
@@ -178,12 +187,30 @@ class StreamEntry(Part):
 
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_source = msgspec.json.Decoder(Source | None).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_entry = msgspec.json.Decoder(StreamEntry).decode
-_decode_entries = msgspec.json.Decoder(list[StreamEntry]).decode
 _decode_raws = msgspec.json.Decoder(list[Raw]).decode
 # In JavaScript 429.0 is the integer 429.
 _decode_failure = msgspec.json.Decoder(Failure, strict=False).decode
+
+
+def _lenient_source(raw: Raw) -> Source | None:
+    """Return what fits of a source; a field of another shape keeps its default."""
+    try:
+        given = _decode_fields(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    found: dict[str, object] = {}
+    for field in msgspec.structs.fields(Source):
+        value = given.get(field.encode_name)
+        if value is not None:
+            try:
+                found[field.name] = value if field.type is Raw else _decode_text(value)
+            except msgspec.MsgspecError:
+                continue
+    return msgspec.structs.replace(Source(), **found)
 
 
 def blocks(content: Raw) -> Sequence[Block]:
@@ -209,31 +236,6 @@ def _blocks_one_by_one(content: Raw) -> Sequence[Block]:
         except (msgspec.MsgspecError, RecursionError):
             continue
     return found
-
-
-def stream_entries(stream: Raw) -> Sequence[StreamEntry]:
-    """Decode a packed stream; an entry of another shape has no type, and nor has its chunk.
-
-    Args:
-        stream: The stream; one of another shape has no entries.
-    """
-    if stream is ABSENT:
-        return ()
-    try:
-        return _decode_entries(stream)
-    except (msgspec.MsgspecError, RecursionError):
-        pass
-    try:
-        return [_lenient_entry(entry) for entry in _decode_raws(stream)]
-    except (msgspec.MsgspecError, RecursionError):
-        return ()
-
-
-def _lenient_entry(raw: Raw) -> StreamEntry:
-    try:
-        return _decode_entry(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return StreamEntry()
 
 
 def stream_ends(stream: Raw) -> tuple[StreamEntry | None, StreamEntry | None]:
@@ -382,12 +384,24 @@ class ToolResultData(Part):
 
 
 class UserMessageData(Part):
-    """`user/message`: a message whose fields lie flat in `data`."""
+    """`user/message`: a message whose fields lie flat in `data`.
+
+    Attributes:
+        raw_source: Who made it, with all that some kinds of messages say there.
+    """
 
     id: str = ""
     role: str = ""
-    source: Source | None = None
+    raw_source: Raw = msgspec.field(default=ABSENT, name="source")
     content: Raw = ABSENT
+
+    @property
+    def source(self) -> Source | None:
+        """Who made the message, None if it does not say."""
+        try:
+            return _decode_source(self.raw_source)
+        except (msgspec.MsgspecError, RecursionError):
+            return _lenient_source(self.raw_source)
 
 
 class StepMessageData(Part):
@@ -431,9 +445,10 @@ class ModelConfig(Part):
 class ToolDefinition(Part):
     """A tool that a request offers; what it says of itself stays as it is."""
 
-    name: str
+    name: str = ""
     description: Raw = ABSENT
     parameters: Raw = ABSENT
+    defer_loading: Raw = ABSENT
 
     @property
     def complete(self) -> bool:
@@ -449,7 +464,7 @@ class RequestHeaderBody(Part):
     tools: Raw = ABSENT
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the tools that have a name."""
+        """Return the tools; one that is none is left out."""
         try:
             return _decode_tools(self.tools)
         except (msgspec.MsgspecError, RecursionError):
@@ -540,6 +555,7 @@ class CatalogData(Part):
 
     version: Raw = ABSENT
     raw_child_id: Raw = msgspec.field(default=ABSENT, name="childId")
+    child_created_at: int = NO_NUMBER
     mode: Raw = ABSENT
     label: Raw = ABSENT
 

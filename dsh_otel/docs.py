@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.codes import ADVICE, CODES, CodeInfo, Family, Where
+from dsh_core.contract import example_logs
 from dsh_core.contract.catalogue import CATALOGUE, Entry
 from dsh_core.contract.findings import Severity
 from dsh_otel.cli.advice import RETRYABLE_WORDS, ROUTE_WORDS, WHERE_WORDS
-from dsh_otel.cli.rules import SOURCES, contract_names
+from dsh_otel.cli.rules import SOURCES, contract_names, evaluated_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,10 @@ _NOTE: Final = "<!-- Written by `make docs` from the code. Do not edit. -->"
 _RULES_INTRO: Final = """\
 What a session has to keep to, by the package of the harness that owns the rule. The id of a rule
 names the fault; it is public and never changes its meaning. `dsh-otel rules` prints the same on the
-command line; `dsh-otel check --rules` and `--exclude` choose among them.
+command line; `dsh-otel check --rules` and `--exclude` choose among them, `--severity` grades them.
+
+Each example is a shortest log that breaks its rule, and only that. `dsh-otel rules ID --example`
+writes it. `dsh-otel rules --run LOG` says which rules were never evaluated on a log.
 
 Contracts: `seed` for logs of June, `v0` for the formats v0 to v3, `v4` for format v4."""
 
@@ -66,14 +70,29 @@ def rules_page() -> str:
 
 def _rule(entry: Entry) -> str:
     rule = entry.rule
+    example = example_logs.path(rule.id)
     lines = (
         f"- **Severity:** {rule.severity}",
         f"- **Contracts:** {contract_names(rule)}",
         f"- **Source:** {rule.source}",
+        f"- **Evaluated at:** {evaluated_at(rule)}",
         f"- **What to do:** {_plain(rule.advice)}",
     )
-    head = f'### <a id="{rule.id}"></a>`{rule.id}`'
-    return "\n\n".join((head, f"{_capital(_plain(rule.fault))}.", "\n".join(lines)))
+    parts = [
+        f'### <a id="{rule.id}"></a>`{rule.id}`',
+        f"{_capital(_plain(rule.fault))}.",
+        "\n".join(lines),
+    ]
+    if example.exists():
+        parts.append(_example(example, rule.id))
+    return "\n\n".join(parts)
+
+
+def _example(path: Path, rule: str) -> str:
+    text = path.read_bytes().decode("utf-8", "replace")
+    if path.suffix != ".jsonl" or "\0" in text or "\N{REPLACEMENT CHARACTER}" in text:
+        return f"Example: `dsh-otel rules {rule} --example`; its bytes cannot be shown here."
+    return f"```json\n{text.rstrip()}\n```"
 
 
 def codes_page() -> str:

@@ -17,6 +17,8 @@ from opentelemetry import trace
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from dsh_core.abort import RAISED
+from dsh_core.contract.findings import Severity
+from dsh_core.contract.installed import installed_catalogue
 from dsh_core.contract.live import HistoryMutated, StatusChanged, StatusesUnknown
 from dsh_core.events import Contract
 from dsh_core.invariants import MUTATED
@@ -54,6 +56,8 @@ class Config(BaseModel):
         check: Whether the contract is checked.
         rules: Globs on the rule id, or ``owner:GLOB``, of what is checked; all by default.
         exclude: The same, taken away from `rules`.
+        severities: Severities that rules have instead of their own, by such globs.
+        presets: Names of the permission presets that are configured, if that is to be checked.
         contract: What sessions are held to; the contract of their generation by default.
         content: Whether prompts, answers, arguments and results are exported.
         redact: Sees every name and value that leaves, see `Privacy`.
@@ -68,6 +72,8 @@ class Config(BaseModel):
     check: bool = True
     rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    severities: dict[str, Severity] = Field(default_factory=dict)
+    presets: tuple[str, ...] | None = None
     contract: Contract | None = None
     content: bool = False
     redact: Any = None
@@ -104,7 +110,8 @@ def apply(ctx: Context, config: Config) -> None:
 
     Raises:
         ServiceError: There is telemetry already.
-        UnknownRuleError: A pattern of `Config.rules` or `Config.exclude` matches no rule.
+        UnknownRuleError: A pattern of the configuration matches no rule.
+        BadRulesError: The rules that another package brings cannot be used.
     """
     provider = config.tracer_provider or trace.get_tracer_provider()
     if not hasattr(provider, "add_span_processor"):
@@ -285,7 +292,12 @@ def _processors(provider: TracerProvider, config: Config) -> Sequence[SessionSpa
     if config.errors and not any(isinstance(one, ErrorSpanProcessor) for one in present):
         found.append(ErrorSpanProcessor())
     if config.check and not any(isinstance(one, InvariantSpanProcessor) for one in present):
-        found.append(InvariantSpanProcessor(config.rules, config.exclude))
+        catalogue = installed_catalogue().graded(config.severities)
+        found.append(
+            InvariantSpanProcessor(
+                config.rules, config.exclude, catalogue=catalogue, presets=config.presets
+            )
+        )
     return found
 
 

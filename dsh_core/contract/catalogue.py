@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +14,7 @@ from dsh_core.contract import rules as rules_package
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dsh_core.contract.findings import Severity
     from dsh_core.contract.rule import Rule, RuleSet
 
 OWNER_PREFIX: Final = "owner:"
@@ -41,21 +42,52 @@ class Catalogue:
 
     Args:
         sets: One class per owner.
+        severities: Severities that rules have instead of their own, by rule id.
 
     Raises:
         ValueError: Two rules share an id.
     """
 
-    def __init__(self, sets: Iterable[type[RuleSet]]) -> None:
+    def __init__(
+        self, sets: Iterable[type[RuleSet]], severities: Mapping[str, Severity] | None = None
+    ) -> None:
         self.sets: Sequence[type[RuleSet]] = tuple(sets)
+        self._severities = dict(severities or {})
         entries: dict[str, Entry] = {}
         for cls in self.sets:
             for rule in cls.rules:
                 if rule.id in entries:
                     message = f"rule id {rule.id!r} is defined twice"
                     raise ValueError(message)
-                entries[rule.id] = Entry(rule, cls.owner)
+                severity = self._severities.get(rule.id, rule.severity)
+                entries[rule.id] = Entry(replace(rule, severity=severity), cls.owner)
         self.entries: Mapping[str, Entry] = MappingProxyType(dict(sorted(entries.items())))
+
+    def extended(self, sets: Iterable[type[RuleSet]]) -> Catalogue:
+        """Return a catalogue that has further rule sets.
+
+        Args:
+            sets: The further ones.
+
+        Raises:
+            ValueError: A rule has an id that is taken.
+        """
+        return Catalogue((*self.sets, *sets), self._severities)
+
+    def graded(self, severities: Mapping[str, Severity]) -> Catalogue:
+        """Return a catalogue in which some rules have another severity.
+
+        Args:
+            severities: Severities by pattern, see `select`; of several that match a rule the last
+                one counts.
+
+        Raises:
+            UnknownRuleError: A pattern matches nothing.
+        """
+        changed = dict(self._severities)
+        for pattern, severity in severities.items():
+            changed |= dict.fromkeys(self._match([pattern]), severity)
+        return Catalogue(self.sets, changed)
 
     def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> frozenset[str]:
         """Return the ids that patterns choose.

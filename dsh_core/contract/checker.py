@@ -74,7 +74,12 @@ class Checker:
         # many events came before that.
         self._stretches: dict[str, tuple[Finding, Fault, int]] = {}
         self._order = Order(self._run)
-        self._sets: list[RuleSet] = [cls(self._run) for cls in catalogue.sets]
+        # A set of which nothing applies costs nothing.
+        self._sets: list[RuleSet] = [
+            cls(self._run)
+            for cls in catalogue.sets
+            if any(self._run.enabled(rule.id) for rule in cls.rules) or not cls.rules
+        ]
         # What the end of the log, and facts that no log holds, have been judged by.
         self._met: set[str] = set()
         self._moves = [self._run.timeline.handlers(), {"session/end-seed": self._end_seed}]
@@ -145,11 +150,15 @@ class Checker:
             self._handlers[kind] = None
             inside = [call.handler for call in calls if call.where == "inside"]
             if inside:
-                self._inside[kind] = compose(inside)
+                # Only who listens alone can say that nothing else needs to be judged.
+                self._inside[kind] = compose(inside if len(inside) == 1 else [*inside, self._stir])
             self._outside[kind] = compose([c.handler for c in calls if c.where == "outside"])
         else:
             self._handlers[kind] = in_order(calls, self._run.timeline)
         in_order(calls, self._run.timeline)(event, line)
+
+    def _stir(self, _event: SessionEvent, _line: int) -> None:
+        self._run.calm = None
 
     def _unknown(self, event: SessionEvent, line: int) -> None:
         for call in self._calls_for(event.type):
@@ -203,8 +212,8 @@ class Checker:
             return []
         order, handlers, timeline = self._order, self._handlers, self._run.timeline
         expected, last_time, latest = order.expected, order.last_time, MAX_SAFE_INTEGER
-        inside, outside = self._inside, self._outside
-        turn, step = timeline.turn, timeline.step
+        inside, outside, run = self._inside, self._outside, self._run
+        turn, step, calm = timeline.turn, timeline.step, None
         for event, line in zip(events, lines, strict=True):
             if event.seq == expected and last_time <= event.time <= latest:
                 expected += 1
@@ -217,6 +226,8 @@ class Checker:
             if handler is None:
                 # What matters most of such an event is that it lies in the step it names.
                 data = event.data
+                if data == calm:
+                    continue
                 if data.step == step and data.turn == turn:
                     handler = inside.get(type(event))
                     if handler is None:
@@ -229,8 +240,9 @@ class Checker:
                 self._recover(error, event, line)
                 handlers, inside, outside = self._handlers, self._inside, self._outside
             turn, step = timeline.turn, timeline.step
+            calm, run.calm = run.calm, None
         order.expected, order.last_time = expected, last_time
-        self._run.last_seq, self._run.last_line = events[-1].seq, lines[-1]
+        run.last_seq, run.last_line = events[-1].seq, lines[-1]
         self.events += len(events)
         return self._collect()
 

@@ -65,6 +65,8 @@ class Run:
         presets: Names of the permission presets that are configured, None if nobody said.
         gaps: How many gaps there were: places where events may be missing.
         cut: Seq of the last inherited event of a forked session; None if it is not known yet.
+        calm: Set by a rule that judges an event inside its step: the data of events that need no
+            judging if they come right after it.
         cause: A finding that explains everything reported while it is set.
         counted: Whether the cause has counted the event at hand.
         head_damage: Damage in front of the first event, which may have cost the header row.
@@ -96,6 +98,7 @@ class Run:
         self.cut = header.seed_length - 1 if header.seed_length else None
         self._cut_known = self.cut is not None or not header.is_seeded
         self._held: list[Finding] = []
+        self.calm: object = None
         self.cause: Finding | None = None
         self.counted = False
         self.head_damage: Finding | None = None

@@ -10,7 +10,14 @@ import typer
 from dsh_otel.cli.choices import ContractChoice, FailOn, OutputFormat
 from dsh_otel.cli.exits import exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
-from dsh_otel.cli.selection import ChosenContract, Excluded, IsFinal, Rules
+from dsh_otel.cli.selection import (
+    ChosenContract,
+    Excluded,
+    IsFinal,
+    Presets,
+    Rules,
+    Severities,
+)
 
 MAX_FINDINGS: Final = 1000
 """Findings of one session that formats for people show unless told otherwise."""
@@ -42,6 +49,8 @@ def check(
     contract: ChosenContract = ContractChoice.AUTO,
     rules: Rules = None,
     exclude: Excluded = None,
+    severity: Severities = None,
+    preset: Presets = None,
     final: IsFinal = False,
     fail_on: Annotated[
         FailOn, typer.Option(help="Least severity with which a finding fails the check.")
@@ -76,26 +85,27 @@ def check(
     from dsh_otel.cli.formats import make_writer
     from dsh_otel.cli.formats.writer import Settings
     from dsh_otel.cli.output import is_terminal, opened, wants_colour
+    from dsh_otel.cli.ruling import choose_rules
 
     if json and output_format not in {None, OutputFormat.JSON}:
         raise typer.BadParameter(f"--json and --format {output_format} exclude each other")
     chosen = OutputFormat.JSON if json else output_format or OutputFormat.TEXT
     quiet = is_quiet(context, quiet=quiet)
-    entries = checking.choose_rules(rules or (), exclude or ())
+    ruling = choose_rules(rules or (), exclude or (), severity or (), preset or ())
     found = checking.choose_logs(paths or (), output)
     work = checking.Check(
         logs=found.logs,
         missing=found.missing,
         # Whoever reads text has just seen them on standard error.
         list_missing=chosen is not OutputFormat.TEXT,
-        rules=frozenset(entry.id for entry in entries),
+        ruling=ruling,
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
         final=final,
         quiet=quiet,
     )
     with opened(output, exact=chosen is not OutputFormat.TEXT) as out:
         settings = Settings(
-            rules=entries,
+            rules=ruling.entries,
             fail_on=fail_on,
             max_findings=max_findings,
             summary=not quiet,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core.check import SessionReport, check_session
-from dsh_core.contract.catalogue import CATALOGUE, Entry, UnknownRuleError
 from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, search_logs
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
@@ -26,25 +25,7 @@ if TYPE_CHECKING:
 
     from dsh_core.events import Contract
     from dsh_otel.cli.formats.writer import Writer
-
-
-def choose_rules(include: Sequence[str], exclude: Sequence[str]) -> list[Entry]:
-    """Return the rules that patterns choose.
-
-    Args:
-        include: Patterns of the rules to apply; none means all.
-        exclude: Patterns of those to leave out.
-
-    Raises:
-        CannotTellError: A pattern matches no rule, or no rule is left.
-    """
-    try:
-        chosen = CATALOGUE.select(include, exclude)
-    except UnknownRuleError as error:
-        raise CannotTellError(str(error)) from error
-    if not chosen:
-        raise CannotTellError("--rules and --exclude leave no rule to apply")
-    return [CATALOGUE.entries[id_] for id_ in sorted(chosen)]
+    from dsh_otel.cli.ruling import Ruling
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +88,7 @@ class Check:
         logs: What to check.
         missing: Places without a log, with the reason.
         list_missing: Whether the data names those places too.
-        rules: Ids of the rules to apply.
+        ruling: The rules to apply.
         contract: The contract to hold the logs to; None for that of each log's generation.
         final: Whether the logs are over.
         quiet: Whether to show no progress.
@@ -116,7 +97,7 @@ class Check:
     logs: Sequence[LogFile]
     missing: Mapping[str, str] = field(default_factory=dict)
     list_missing: bool = False
-    rules: frozenset[str]
+    ruling: Ruling
     contract: Contract | None
     final: bool
     quiet: bool
@@ -128,7 +109,7 @@ class Check:
             writer: What to write with.
             out: The stream it writes to.
         """
-        totals = Totals(missing=len(self.missing))
+        totals = Totals(missing=len(self.missing), chosen=self.ruling.chosen)
         with CheckProgress(self._console(), len(self.logs), shared=is_terminal(out)) as progress:
             writer.begin()
             for place, reason in self.missing.items():
@@ -159,7 +140,9 @@ class Check:
             return check_session(
                 log,
                 contract=self.contract,
-                chosen=self.rules,
+                chosen=self.ruling.chosen,
+                catalogue=self.ruling.catalogue,
+                presets=self.ruling.presets,
                 final=self.final,
                 progress=progress.read,
             )

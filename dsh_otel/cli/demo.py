@@ -26,20 +26,21 @@ def demo(
     """
     from dsh_core.logs.find import LogFile, find_logs
     from dsh_otel.cli import exporting
-    from dsh_otel.cli.checking import Check, choose_rules
+    from dsh_otel.cli.checking import Check
     from dsh_otel.cli.choices import Destination, FailOn, OutputFormat
     from dsh_otel.cli.exits import CannotTellError
     from dsh_otel.cli.formats import make_writer
     from dsh_otel.cli.formats.writer import Settings
     from dsh_otel.cli.output import stdout, wants_colour
+    from dsh_otel.cli.ruling import choose_rules
 
     with as_file(files("dsh_otel") / SAMPLES) as home:
         logs: list[LogFile] = find_logs([str(home)])
         out = stdout()
-        rules = choose_rules((), ())
+        ruling = choose_rules()
         _title(f"$ dsh-otel check {home}")
         settings = Settings(
-            rules=rules,
+            rules=ruling.entries,
             fail_on=FailOn.VIOLATION,
             max_findings=20,
             summary=True,
@@ -48,13 +49,13 @@ def demo(
         )
         Check(
             logs=logs,
-            rules=frozenset(entry.id for entry in rules),
+            ruling=ruling,
             contract=None,
             final=False,
             quiet=True,
         ).run(make_writer(OutputFormat.TEXT, out, settings), out)
         work = exporting.Export(
-            logs=logs, contract=None, rules=(), exclude=(), content=False, final=False, quiet=True
+            logs=logs, contract=None, ruling=ruling, content=False, final=False, quiet=True
         )
         _title(f"$ dsh-otel export {home} --to console")
         work.run(exporting.make_sink(Destination.CONSOLE, output))

@@ -10,7 +10,14 @@ import typer
 from dsh_otel.cli.choices import ContractChoice, Destination
 from dsh_otel.cli.exits import ExitCode, exit_code_lines, say
 from dsh_otel.cli.quiet import Quiet, is_quiet
-from dsh_otel.cli.selection import ChosenContract, Excluded, IsFinal, Rules
+from dsh_otel.cli.selection import (
+    ChosenContract,
+    Excluded,
+    IsFinal,
+    Presets,
+    Rules,
+    Severities,
+)
 
 DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
 
@@ -60,6 +67,8 @@ def export(
     contract: ChosenContract = ContractChoice.AUTO,
     rules: Rules = None,
     exclude: Excluded = None,
+    severity: Severities = None,
+    preset: Presets = None,
     final: IsFinal = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON on standard output.")
@@ -77,11 +86,12 @@ def export(
     """
     from dsh_core.events import Contract
     from dsh_otel.cli import exporting
-    from dsh_otel.cli.checking import choose_logs, choose_rules
+    from dsh_otel.cli.checking import choose_logs
+    from dsh_otel.cli.ruling import choose_rules
 
     if output is not None and to is not Destination.FILE:
         raise typer.BadParameter("--output goes with --to file")
-    choose_rules(rules or (), exclude or ())
+    ruling = choose_rules(rules or (), exclude or (), severity or (), preset or ())
     quiet = is_quiet(context, quiet=quiet)
     path = output or DEFAULT_FILE
     written = path if to is Destination.FILE and str(path) != "-" else None
@@ -92,8 +102,7 @@ def export(
         logs=found.logs,
         missing=found.missing,
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
-        rules=tuple(rules or ()),
-        exclude=tuple(exclude or ()),
+        ruling=ruling,
         content=content,
         final=final,
         quiet=quiet,

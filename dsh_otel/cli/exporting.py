@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dsh_core.contract.findings import Finding, Severity
     from dsh_core.events import Contract
     from dsh_core.logs.find import LogFile
+    from dsh_otel.cli.ruling import Ruling
     from dsh_otel.export.sink import Sink
     from dsh_otel.replay import Replay
     from dsh_otel.spans import SessionSpan
@@ -98,8 +99,7 @@ class Export:
         logs: What to export.
         missing: Places without a log, with the reason.
         contract: The contract to hold the logs to; None for that of each log's generation.
-        rules: Patterns of the rules to apply.
-        exclude: Patterns of those to leave out.
+        ruling: The rules to apply.
         content: Whether content may leave.
         final: Whether the logs are over.
         quiet: Whether to show no progress.
@@ -108,8 +108,7 @@ class Export:
     logs: Sequence[LogFile]
     missing: Mapping[str, str] = field(default_factory=dict)
     contract: Contract | None
-    rules: Sequence[str]
-    exclude: Sequence[str]
+    ruling: Ruling
     content: bool
     final: bool
     quiet: bool
@@ -127,7 +126,13 @@ class Export:
 
         processors = [
             ErrorSpanProcessor(),
-            InvariantSpanProcessor(self.rules, self.exclude, final=self.final, on_finding=count),
+            InvariantSpanProcessor(
+                self.ruling.chosen,
+                catalogue=self.ruling.catalogue,
+                presets=self.ruling.presets,
+                final=self.final,
+                on_finding=count,
+            ),
         ]
         writer = ReplaySpanProcessor(sink.exporter)
         provider = replay_provider(writer)

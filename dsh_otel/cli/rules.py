@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,9 +12,9 @@ from dsh_otel.cli.exits import CannotTellError
 from dsh_otel.cli.output import stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dsh_core.contract.catalogue import Entry
+    from dsh_core.contract.catalogue import Catalogue, Entry
     from dsh_core.contract.rule import Rule
 
 SOURCES: Final = {
@@ -25,12 +25,29 @@ SOURCES: Final = {
 }
 """What a rule needs of its source, in words."""
 
+PLACES: Final = {"end": "the end of the log", "live": "what a running agent does"}
+"""What rules are evaluated at that wait for no event, by their source."""
+
 
 def rules(
     rule: Annotated[
         str,
         typer.Argument(metavar="ID", hidden=True, autocompletion=complete_patterns),
     ] = "",
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run",
+            metavar="PATH",
+            help="Check these logs, and say of each rule what became of it: the number of its "
+            "findings, silent, or never evaluated. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    example: Annotated[
+        bool,
+        typer.Option("--example", help="Write nothing but a log that breaks the rule ID."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """List the rules, or tell all about one.
@@ -38,15 +55,20 @@ def rules(
     ID is the id of a rule; it names the fault and never changes its meaning. A pattern, as check
     --rules takes it, lists the rules it chooses.
     """
-    from dsh_core.contract.catalogue import CATALOGUE
+    from dsh_otel.cli.ruling import installed
 
-    found = _select(rule) if rule else list(CATALOGUE.entries.values())
+    catalogue = installed()
+    found = _select(catalogue, rule) if rule else list(catalogue.entries.values())
+    if example:
+        _write_example(catalogue, rule)
+        return
+    fates = _fates(found, catalogue, run) if run else {}
     if json:
-        _print_json(found)
-    elif rule in CATALOGUE.entries:
-        _print_one(found[0])
+        _print_json(found, fates)
+    elif rule in catalogue.entries:
+        _print_one(found[0], fates)
     else:
-        _print_list(found)
+        _print_list(found, fates)
 
 
 def contract_names(rule: Rule) -> str:
@@ -56,49 +78,108 @@ def contract_names(rule: Rule) -> str:
     return "all" if len(rule.contracts) == len(Contract) else " ".join(rule.contracts)
 
 
-def _select(pattern: str) -> list[Entry]:
-    from dsh_core.contract.catalogue import CATALOGUE, UnknownRuleError
+def evaluated_at(rule: Rule) -> str:
+    """Return what a rule is evaluated at, in words."""
+    from dsh_core.contract.rule import EVERY
+
+    if rule.source in PLACES:
+        return PLACES[rule.source]
+    return "every event" if EVERY in rule.on else " ".join(dict.fromkeys(rule.on))
+
+
+def _select(catalogue: Catalogue, pattern: str) -> list[Entry]:
+    from dsh_core.contract.catalogue import UnknownRuleError
 
     try:
-        chosen = CATALOGUE.select([pattern])
+        chosen = catalogue.select([pattern])
     except UnknownRuleError as error:
-        close = difflib.get_close_matches(pattern, CATALOGUE.entries, cutoff=0.5)
+        close = difflib.get_close_matches(pattern, catalogue.entries, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "`dsh-otel rules` lists all"
         raise CannotTellError(f"no rule is called {pattern!r}; {hint}") from error
-    return [CATALOGUE.entries[id_] for id_ in sorted(chosen)]
+    return [catalogue.entries[id_] for id_ in sorted(chosen)]
 
 
-def _print_json(entries: Sequence[Entry]) -> None:
+def _write_example(catalogue: Catalogue, rule: str) -> None:
+    from dsh_core.contract import example_logs
+
+    if rule not in catalogue.entries:
+        raise CannotTellError("--example goes with the id of one rule")
+    path = example_logs.path(rule)
+    if not path.exists():
+        raise CannotTellError(f"there is no example of {rule}: no log of this project shows it")
+    out = stdout(exact=True)
+    out.flush()
+    out.buffer.write(path.read_bytes())
+    out.buffer.flush()
+
+
+def _fates(
+    entries: Sequence[Entry], catalogue: Catalogue, places: Sequence[str]
+) -> Mapping[str, int | None]:
+    """Check logs; return the number of findings by rule, None where it was never evaluated."""
+    from dsh_core.check import check_session
+    from dsh_otel.cli.checking import choose_logs
+    from dsh_otel.cli.exits import say
+
+    chosen = frozenset(entry.id for entry in entries)
+    counts: dict[str, int | None] = dict.fromkeys(chosen)
+    read = False
+    for log in choose_logs(places, None).logs:
+        report = check_session(log, chosen=chosen, catalogue=catalogue)
+        if report.error:
+            say(report.error)
+            continue
+        read = True
+        for id_ in report.evaluated:
+            counts[id_] = counts[id_] or 0
+        for finding in report.findings:
+            counts[finding.rule] = (counts[finding.rule] or 0) + 1
+    if not read:
+        raise CannotTellError("none of the logs can be read")
+    return counts
+
+
+def _fate(count: int | None) -> str:
+    if count is None:
+        return "never evaluated"
+    return f"{count:,} found" if count else "silent"
+
+
+def _print_json(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> None:
     from dsh_otel.cli.formats.fields import SCHEMA_VERSION, dumps
 
-    found = [
-        {
+    found = []
+    for entry in entries:
+        fields: dict[str, Any] = {
             "id": entry.id,
             "owner": entry.owner,
             "contracts": list(entry.rule.contracts),
             "severity": entry.rule.severity,
             "code": entry.rule.severity.code,
             "source": entry.rule.source,
+            "on": list(dict.fromkeys(entry.rule.on)),
             "fault": entry.rule.fault,
             "advice": entry.rule.advice,
         }
-        for entry in entries
-    ]
+        if fates:
+            fields |= {"evaluated": fates[entry.id] is not None, "findings": fates[entry.id] or 0}
+        found.append(fields)
     stdout(exact=True).write(dumps({"schema_version": SCHEMA_VERSION, "rules": found}) + "\n")
 
 
-def _print_list(entries: Sequence[Entry]) -> None:
+def _print_list(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> None:
     from dsh_otel.cli.formats.text import STYLES
     from dsh_otel.cli.table import Column, print_table
 
-    columns = (
+    columns = [
         Column("RULE", style="bold"),
         Column("OWNER"),
         Column("SEVERITY", styles=STYLES),
         Column("CONTRACTS"),
         Column("SOURCE"),
+        *([Column("RUN")] if fates else []),
         Column("FAULT", wraps=True),
-    )
+    ]
     rows = [
         (
             entry.id,
@@ -106,6 +187,7 @@ def _print_list(entries: Sequence[Entry]) -> None:
             entry.rule.severity.value,
             contract_names(entry.rule),
             entry.rule.source,
+            *([_fate(fates[entry.id])] if fates else []),
             entry.rule.fault,
         )
         for entry in entries
@@ -113,16 +195,22 @@ def _print_list(entries: Sequence[Entry]) -> None:
     print_table(columns, rows)
 
 
-def _print_one(entry: Entry) -> None:
+def _print_one(entry: Entry, fates: Mapping[str, int | None]) -> None:
+    from dsh_core.contract import example_logs
     from dsh_otel.cli.table import print_fields
 
     rule = entry.rule
-    fields = (
+    fields = [
         ("fault", rule.fault),
         ("what to do", rule.advice),
         ("severity", f"{rule.severity} (code {rule.severity.code})"),
         ("owner", entry.owner),
         ("contracts", contract_names(rule)),
         ("source", SOURCES[rule.source]),
-    )
+        ("evaluated at", evaluated_at(rule)),
+    ]
+    if example_logs.path(rule.id).exists():
+        fields.append(("example", f"dsh-otel rules {rule.id} --example"))
+    if fates:
+        fields.append(("run", _fate(fates[entry.id])))
     print_fields(rule.id, fields)

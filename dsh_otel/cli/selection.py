@@ -34,6 +34,26 @@ Excluded = Annotated[
     ),
 ]
 
+Severities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--severity",
+        metavar="PATTERN=LEVEL",
+        help="Grade rules: violation, damage or advice. Repeatable; the last that fits counts.",
+        show_default=False,
+    ),
+]
+
+Presets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="A permission preset that is configured; with it, any other is a finding. Repeatable.",
+        show_default=False,
+    ),
+]
+
 IsFinal = Annotated[
     bool,
     typer.Option("--final", help="The logs are over: a turn that is still open is a finding."),

@@ -26,6 +26,8 @@ class Totals:
         events: Number of events read.
         findings: Number of findings by severity.
         rules: Number of findings by rule.
+        chosen: Ids of the rules to apply.
+        evaluated: Ids of those that had something to judge.
     """
 
     sessions: int = 0
@@ -35,6 +37,8 @@ class Totals:
     events: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
     rules: Counter[tuple[Severity, str]] = field(default_factory=Counter)
+    chosen: frozenset[str] = frozenset()
+    evaluated: set[str] = field(default_factory=set)
 
     def add(self, report: SessionReport) -> None:
         """Take in one session."""
@@ -42,6 +46,7 @@ class Totals:
         self.unreadable += bool(report.reason)
         self.incomplete += bool(report.disabled)
         self.events += report.events
+        self.evaluated |= report.evaluated
         for finding in report.findings:
             self.findings[finding.severity] += 1
             self.rules[finding.severity, finding.rule] += 1
@@ -68,4 +73,5 @@ class Totals:
             "events": self.events,
             "findings": {severity.value: self.findings[severity] for severity in Severity},
             "rules": {rule: count for (_, rule), count in sorted(self.rules.items())},
+            "never_evaluated": sorted(self.chosen - self.evaluated),
         }

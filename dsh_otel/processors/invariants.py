@@ -42,6 +42,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         on_finding: Called with each finding and its span, as soon as it is known; an error of
             it is counted and goes no further.
         catalogue: Where the rules come from.
+        presets: Names of the permission presets that are configured; None if that is not known.
 
     Raises:
         UnknownRuleError: A pattern matches no rule.
@@ -56,9 +57,11 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         final: bool = False,
         on_finding: Callable[[Finding, SessionSpan], object] | None = None,
         catalogue: Catalogue = CATALOGUE,
+        presets: Iterable[str] | None = None,
     ) -> None:
         self._chosen = catalogue.select(tuple(rules), tuple(exclude))
         self._catalogue = catalogue
+        self._presets = None if presets is None else frozenset(presets)
         self._source = source
         self._final = final
         self._on_finding = on_finding
@@ -73,6 +76,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
             source=self._source,
             chosen=self._chosen,
             catalogue=self._catalogue,
+            presets=self._presets,
             header_row=session.header_row,
             header_line=session.header_line,
         )

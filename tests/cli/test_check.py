@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsh_core import check as core
+from dsh_core.contract import installed
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.rules import session as session_rules
 from dsh_otel.cli import checking
@@ -41,6 +43,57 @@ def found(outcome: Result) -> list[str]:
     """The rules of the findings in a JSON document."""
     document = json.loads(outcome.stdout)
     return [finding["rule"] for session in document["sessions"] for finding in session["findings"]]
+
+
+class TestGrades:
+    """Rules with another severity than their own."""
+
+    def test_lowered(self, tmp_path: Path) -> None:
+        """What is only advice does not fail the check, and says so."""
+        log = write(tmp_path / "a.jsonl", *OVERLAP)
+        outcome = run("check", log, "--severity", "turn.*=advice")
+        assert outcome.exit_code == 0
+        assert "a.jsonl:2: advice turn.overlap: " in outcome.stdout
+
+    def test_raised(self, tmp_path: Path) -> None:
+        """What was advice can fail the check; the last grade that fits counts."""
+        log = write(tmp_path / "a.jsonl", *ADVICE)
+        grades = ("--severity", "owner:tools=damage", "--severity", "tool.call-*=violation")
+        outcome = run("check", log, *grades)
+        assert outcome.exit_code == 1
+        assert "violation tool.call-unanswered" in outcome.stdout
+
+    @pytest.mark.parametrize("text", ["turn.overlap", "turn.overlap=fatal", "=", "turn.*="])
+    def test_no_grade(self, tmp_path: Path, text: str) -> None:
+        """What is no grade is refused, with what there is."""
+        outcome = run("check", write(tmp_path / "a.jsonl", *CLEAN), "--severity", text)
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert "a level out of: violation, damage, advice" in outcome.stderr
+
+    def test_of_no_rule(self, tmp_path: Path) -> None:
+        """A pattern that matches nothing is refused."""
+        outcome = run("check", write(tmp_path / "a.jsonl", *CLEAN), "--severity", "x.y=advice")
+        assert outcome.exit_code == 2
+        assert "no rule matches 'x.y'" in outcome.stderr
+
+
+class TestInstalled:
+    """Rules that other packages bring."""
+
+    @pytest.mark.parametrize("command", ["check", "rules", "export"])
+    def test_what_cannot_be_used_stops_the_command(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+    ) -> None:
+        """A check without rules that should be there would pass."""
+
+        def entry_points(*, group: str) -> list[EntryPoint]:
+            return [EntryPoint("odd", "no_such_package_here:Rules", group)]
+
+        monkeypatch.setattr(installed, "entry_points", entry_points)
+        places = () if command == "rules" else (write(tmp_path / "a.jsonl", *CLEAN),)
+        outcome = run(command, *places)
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert "rules 'odd' (no_such_package_here:Rules): cannot be loaded" in outcome.stderr
 
 
 class TestVerdict:

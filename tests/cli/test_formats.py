@@ -79,6 +79,7 @@ DOCUMENT = closed(
                 "events": COUNT,
                 "findings": closed({"violation": COUNT, "damage": COUNT, "advice": COUNT}),
                 "rules": {"type": "object", "additionalProperties": COUNT},
+                "never_evaluated": {"type": "array", "items": {"type": "string"}},
             }
         ),
     }
@@ -249,6 +250,10 @@ class TestJson:
                 }
             ],
         }
+        unheard = document["totals"].pop("never_evaluated")
+        assert unheard == sorted(unheard)
+        assert {"turn.number", "turn.unclosed", "approval.asked"} <= set(unheard)
+        assert not {"turn.overlap", "tool.call-unanswered", "line.torn-tail"} & set(unheard)
         assert document["totals"] == {
             "sessions": 5,
             "unreadable": 1,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
+from dsh_core.contract import example_logs
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_otel.cli.rules import SOURCES
-from tests.cli.helpers import run
+from tests.cli.helpers import OVERLAP, run, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class TestList:
@@ -42,10 +47,10 @@ class TestList:
         document = json.loads(run("rules", "--json").stdout)
         assert document["schema_version"] == 1
         assert [rule["id"] for rule in document["rules"]] == list(CATALOGUE.entries)
-        keys = ["id", "owner", "contracts", "severity", "code", "source", "fault", "advice"]
+        keys = ["id", "owner", "contracts", "severity", "code", "source", "on", "fault", "advice"]
         for rule in document["rules"]:
             assert list(rule) == keys
-            assert all(rule.values())
+            assert all(value for key, value in rule.items() if key != "on")
 
 
 class TestOne:
@@ -56,13 +61,27 @@ class TestOne:
         rule = CATALOGUE.entries["turn.unclosed"].rule
         assert run("rules", "turn.unclosed").stdout.splitlines() == [
             "turn.unclosed",
-            f"  fault       {rule.fault}",
-            f"  what to do  {rule.advice}",
-            "  severity    advice (code ADVICE)",
-            "  owner       session",
-            "  contracts   all",
-            f"  source      {SOURCES['end']}",
+            f"  fault         {rule.fault}",
+            f"  what to do    {rule.advice}",
+            "  severity      advice (code ADVICE)",
+            "  owner         session",
+            "  contracts     all",
+            f"  source        {SOURCES['end']}",
+            "  evaluated at  the end of the log",
+            "  example       dsh-otel rules turn.unclosed --example",
         ]
+
+    @pytest.mark.parametrize(
+        ("id_", "words"),
+        [
+            ("seq.duplicate", "every event"),
+            ("tool.unresolved", "step/end turn/end"),
+            ("agent.status-noop", "what a running agent does"),
+        ],
+    )
+    def test_what_it_is_evaluated_at(self, id_: str, words: str) -> None:
+        """A rule waits for events of some types, for all, for the end, or for no event at all."""
+        assert f"  evaluated at  {words}\n" in run("rules", id_).stdout
 
     def test_json(self) -> None:
         """One rule as data has the shape of a list of one."""
@@ -76,6 +95,74 @@ class TestOne:
         outcome = run("rules", id_)
         assert outcome.exit_code == 0
         assert outcome.stdout.startswith(f"{id_}\n")
+
+
+class TestExample:
+    """The log that breaks a rule."""
+
+    def test_it_is_written_as_it_is(self) -> None:
+        """Nothing but the log goes to standard output: check finds in it what it shows."""
+        example = run("rules", "turn.overlap", "--example").stdout_bytes
+        assert example == example_logs.path("turn.overlap").read_bytes()
+        assert "turn.overlap" in run("check", "-", stdin=example).stdout
+
+    def test_bytes_that_are_no_text(self) -> None:
+        """Damaged bytes are written as they are."""
+        example = run("rules", "line.invalid-utf8", "--example").stdout_bytes
+        assert example == example_logs.path("line.invalid-utf8").read_bytes()
+
+    @pytest.mark.parametrize("id_", ["", "turn.*"])
+    def test_it_goes_with_one_rule(self, id_: str) -> None:
+        """A pattern has no example."""
+        outcome = run("rules", *filter(None, [id_]), "--example")
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert "--example goes with the id of one rule" in outcome.stderr
+
+    def test_a_rule_that_no_log_can_break(self) -> None:
+        """What no log holds has no example, and that is said."""
+        outcome = run("rules", "agent.status-noop", "--example")
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert "no example of agent.status-noop" in outcome.stderr
+
+
+class TestRun:
+    """What became of the rules on some logs."""
+
+    def test_each_rule_has_its_fate(self, tmp_path: Path) -> None:
+        """A rule found something, was silent, or was never evaluated."""
+        log = write(tmp_path / "a.jsonl", *OVERLAP)
+        lines = run("rules", "turn.*", "--run", log).stdout.splitlines()
+        fates = {line.split()[0]: line for line in lines}
+        assert "RUN" in fates["RULE"].split()
+        assert "  1 found  " in fates["turn.overlap"]
+        assert "  silent  " in fates["turn.end-mismatch"]
+        # June does not number turns.
+        assert "  never evaluated  " in fates["turn.number"]
+
+    def test_as_data(self, tmp_path: Path) -> None:
+        """The same as JSON, over several logs."""
+        logs = [write(tmp_path / name, *OVERLAP) for name in ("a.jsonl", "b.jsonl")]
+        outcome = run("rules", "turn.*", "--json", "--run", logs[0], "--run", logs[1])
+        found = {
+            rule["id"]: (rule["evaluated"], rule["findings"])
+            for rule in json.loads(outcome.stdout)["rules"]
+        }
+        assert found["turn.overlap"] == (True, 2)
+        assert found["turn.end-mismatch"] == (True, 0)
+        assert found["turn.number"] == (False, 0)
+
+    def test_one_rule(self, tmp_path: Path) -> None:
+        """A single rule tells its fate too."""
+        log = write(tmp_path / "a.jsonl", *OVERLAP)
+        assert "  run           1 found\n" in run("rules", "turn.overlap", "--run", log).stdout
+
+    def test_without_a_readable_log_there_is_no_fate(self, tmp_path: Path) -> None:
+        """Nothing was evaluated, so nothing is said."""
+        empty = tmp_path / "a.jsonl"
+        empty.touch()
+        outcome = run("rules", "--run", empty)
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert f"{empty}: the log is empty" in outcome.stderr
 
 
 class TestUnknown:

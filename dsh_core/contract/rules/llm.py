@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.decode import stream_entries
 from dsh_core.events import MAX_SAFE_INTEGER, AssistantAttempt, AssistantMessage
 from dsh_core.failures import finish_of
 from dsh_core.payloads import (
@@ -27,7 +28,6 @@ from dsh_core.payloads import (
     TextDelta,
     ToolCallDelta,
     UsageChunk,
-    stream_entries,
 )
 
 if TYPE_CHECKING:
@@ -122,9 +122,6 @@ class Rules(RuleSet):
         # Nothing can be said of a stream of which a part was not seen.
         self._blind = False
         self._framed = False
-        # What the block of the last piece was: nearly all chunks are pieces of the same block.
-        self._kind: type[AnyChunk] | None = None
-        self._index = -1
 
     def inside_step(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
@@ -139,18 +136,15 @@ class Rules(RuleSet):
         return dict.fromkeys(("llm/retry", "step/start", "step/end"), self._boundary)
 
     def _boundary(self, _event: SessionEvent, _line: int) -> None:
-        if self._kind is not None or self._stream.begun or self._blind:
+        if self._stream.begun or self._blind:
             self._restart()
 
     def _restart(self) -> None:
         self._stream = _Stream(self)
-        self._kind = None
         self._blind = False
 
     def _chunk(self, event: AssistantChunk, line: int) -> None:
         chunk = event.data.chunk
-        if type(chunk) is self._kind and chunk.index == self._index and not self.run.repeating:
-            return
         if not self._stream.begun:
             self._gaps = self.run.gaps
             self._framed = self._framed or isinstance(chunk, BlockStart)
@@ -164,12 +158,12 @@ class Rules(RuleSet):
                 stream.take(chunk, event, line)
             self._restart()
             return
-        self._kind = None
         if chunk is None or self._blind:
             return
         stream.take(chunk, event, line)
-        if type(chunk) in _ADDS_TO and _is_index(chunk.index):
-            self._kind, self._index = type(chunk), chunk.index
+        if isinstance(chunk, DELTAS) and stream.takes(chunk):
+            # Nearly all chunks are pieces of the same block.
+            self.run.calm = event.data
 
     def _settled(self, event: AssistantMessage | AssistantAttempt, line: int) -> None:
         data = event.data
@@ -257,6 +251,10 @@ class _Stream:
             is_open = "no block" if opened is None else "a block of another kind"
             message = f"a piece for {kind} block {index}, where {is_open} is open"
             self._trip("llm.delta-without-block", index, message, event, line)
+
+    def takes(self, delta: AnyChunk) -> bool:
+        """Whether a piece belongs to an open block, and so do those like it that may follow."""
+        return self._blocks.get(delta.index) == _ADDS_TO[type(delta)]
 
     def _end(self, chunk: BlockEnd, event: SessionEvent, line: int) -> None:
         index = chunk.index

@@ -1,0 +1,85 @@
+"""What logs are held to: the rules that are installed, and which of them a user chose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsh_core.contract.catalogue import Catalogue, Entry, UnknownRuleError
+from dsh_core.contract.findings import Severity
+from dsh_core.contract.installed import BadRulesError, installed_catalogue
+from dsh_otel.cli.exits import CannotTellError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What logs are held to.
+
+    Attributes:
+        catalogue: All rules that are installed, with the severities that they have here.
+        chosen: Ids of those to apply.
+        presets: Names of the permission presets that are configured; None if nobody said.
+    """
+
+    catalogue: Catalogue
+    chosen: frozenset[str]
+    presets: frozenset[str] | None
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The rules to apply."""
+        return [self.catalogue.entries[id_] for id_ in sorted(self.chosen)]
+
+
+def installed() -> Catalogue:
+    """Return the catalogue of all rules that are installed.
+
+    Raises:
+        CannotTellError: Those of another package cannot be used.
+    """
+    try:
+        return installed_catalogue()
+    except BadRulesError as error:
+        raise CannotTellError(str(error)) from error
+
+
+def choose_rules(
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    severities: Sequence[str] = (),
+    presets: Sequence[str] = (),
+) -> Ruling:
+    """Return the rules that patterns choose.
+
+    Args:
+        include: Patterns of the rules to apply; none means all.
+        exclude: Patterns of those to leave out.
+        severities: Severities that rules have instead of their own, as ``PATTERN=LEVEL``.
+        presets: Names of the permission presets that are configured; none means that it is not
+            known.
+
+    Raises:
+        CannotTellError: A pattern matches no rule, a severity is none, or no rule is left.
+    """
+    levels = dict(map(_level, severities))
+    try:
+        catalogue = installed().graded(levels)
+        chosen = catalogue.select(include, exclude)
+    except UnknownRuleError as error:
+        raise CannotTellError(str(error)) from error
+    if not chosen:
+        raise CannotTellError("--rules and --exclude leave no rule to apply")
+    return Ruling(catalogue, chosen, frozenset(presets) if presets else None)
+
+
+def _level(text: str) -> tuple[str, Severity]:
+    pattern, separator, level = text.rpartition("=")
+    if not separator or level not in list(Severity):
+        raise CannotTellError(
+            f"--severity {text!r} is not of the form PATTERN=LEVEL with a level out of: "
+            f"{', '.join(Severity)}"
+        )
+    return pattern, Severity(level)

@@ -1,0 +1,169 @@
+"""Tests of rules that other packages bring."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from dsh_core.contract import installed
+from dsh_core.contract.catalogue import CATALOGUE
+from dsh_core.contract.findings import Severity
+from dsh_core.contract.installed import GROUP, BadRulesError, installed_catalogue, with_rules_of
+from dsh_core.contract.rule import Rule, RuleSet
+from tests.checking import check, log, one_turn, rules, turn_start
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsh_core.contract.rule import Handler
+    from dsh_core.events import SessionEvent
+
+HERE = __name__
+
+
+class Budget(RuleSet):
+    """A rule of somebody else: no turn but the first."""
+
+    owner = "acme-budget"
+    rules: ClassVar = (
+        Rule("acme.turn-budget", "a second turn starts", "Stop.", on=("turn/start",)),
+    )
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {"turn/start": self._turn}
+
+    def _turn(self, event: SessionEvent, line: int) -> None:
+        if event.data.turn > 1:
+            self.trip("acme.turn-budget", "turn after turn", event, line)
+
+
+class Raising(RuleSet):
+    """A rule that is broken."""
+
+    owner = "acme-broken"
+    rules: ClassVar = (Rule("acme.broken", "never", "Never.", on=("turn/start",)),)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        def fail(_event: SessionEvent, _line: int) -> None:
+            raise RuntimeError
+
+        return {"turn/start": fail}
+
+
+def point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, value, GROUP)
+
+
+def made(**changes: Any) -> type[RuleSet]:
+    """Return a rule set of which something is odd."""
+    good = {"owner": "acme", "rules": (Rule("acme.x", "x", "x."),)}
+    return type("Odd", (RuleSet,), good | changes)
+
+
+def brought(monkeypatch: pytest.MonkeyPatch, thing: object) -> EntryPoint:
+    """Return the entry point of a thing."""
+    monkeypatch.setattr(installed, "thing", thing, raising=False)
+    return point("odd", f"{installed.__name__}:thing")
+
+
+class TestWithRulesOf:
+    """The catalogue with further rules."""
+
+    def test_they_are_rules_like_any_others(self) -> None:
+        """They are listed, chosen and checked like those that ship."""
+        catalogue = with_rules_of(CATALOGUE, [point("budget", f"{HERE}:Budget")])
+        assert catalogue.entries["acme.turn-budget"].owner == "acme-budget"
+        events = log(*one_turn(1), *one_turn(2))
+        found = check(events, catalogue=catalogue)
+        assert [(f.rule, f.owner, f.seq) for f in found] == [("acme.turn-budget", "acme-budget", 4)]
+        chosen = catalogue.select(exclude=["owner:acme-*"])
+        assert check(events, catalogue=catalogue, chosen=chosen) == []
+
+    def test_one_that_raises_is_switched_off_alone(self) -> None:
+        """What it breaks is its own: the others go on, and somebody counts."""
+        points = [point("a", f"{HERE}:Raising"), point("b", f"{HERE}:Budget")]
+        catalogue = with_rules_of(CATALOGUE, points)
+        from dsh_core.events import Contract
+        from tests.checking import build, make_checker
+
+        checker = make_checker(Contract.SEED, catalogue=catalogue, strict=False)
+        found = []
+        for event in log(turn_start(1), turn_start(2)):
+            found += checker.observe(build(event, 0)[0])
+        assert sorted(rules(found)) == ["acme.turn-budget", "turn.overlap"]
+        assert checker.disabled == ["acme-broken"]
+
+    def test_nothing_installed_is_the_catalogue_itself(self) -> None:
+        """Without other packages there are the rules that ship."""
+        assert with_rules_of(CATALOGUE, []) is CATALOGUE
+
+    @pytest.mark.parametrize(
+        ("thing", "problem"),
+        [
+            (5, "is no subclass of dsh_core.contract.rule.RuleSet"),
+            (dict, "is no subclass of dsh_core.contract.rule.RuleSet"),
+            (made(owner=""), "has no owner"),
+            (made(owner=5), "has no owner"),
+            (made(rules=()), "has no rules"),
+            (made(rules=5), "has no rules"),
+            (made(rules=("acme.x",)), "has something in `rules` that is no Rule"),
+            (made(rules=(Rule("plain", "x", "x."),)), "not like `area.fault`: 'plain'"),
+            (made(rules=(Rule("acme.x", "x", "x.", source="web"),)), "source 'web'; use one of"),
+            (made(rules=(Rule("turn.overlap", "x", "x."),)), "'turn.overlap' is defined twice"),
+        ],
+    )
+    def test_what_cannot_be_used_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, thing: object, problem: str
+    ) -> None:
+        """The message says whose entry point it is, and what is wrong with it."""
+        with pytest.raises(BadRulesError) as error:
+            with_rules_of(CATALOGUE, [brought(monkeypatch, thing)])
+        assert str(error.value).startswith("rules 'odd' (dsh_core.contract.installed:thing): ")
+        assert problem in str(error.value)
+
+    def test_what_cannot_be_loaded_is_named(self) -> None:
+        """A package that is half there is told from one that is not."""
+        with pytest.raises(BadRulesError, match="cannot be loaded: ModuleNotFoundError"):
+            with_rules_of(CATALOGUE, [point("odd", "no_such_package_here:Rules")])
+
+
+def test_entry_points_of_the_group_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is installed under the group's name is taken in."""
+    asked = []
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return [point("budget", f"{HERE}:Budget")]
+
+    monkeypatch.setattr(installed, "entry_points", entry_points)
+    assert "acme.turn-budget" in installed_catalogue().entries
+    assert asked == ["dsh_core.rules"]
+
+
+class TestGraded:
+    """Rules with another severity."""
+
+    EVENTS = log(turn_start(1), turn_start(2))
+
+    def test_findings_have_it(self) -> None:
+        """Severity and code of a finding follow the grade."""
+        catalogue = CATALOGUE.graded({"turn.*": Severity.ADVICE})
+        found = check(self.EVENTS, catalogue=catalogue)
+        assert [(f.rule, f.severity, f.code) for f in found] == [
+            ("turn.overlap", "advice", "ADVICE")
+        ]
+        assert CATALOGUE.entries["turn.overlap"].rule.severity is Severity.VIOLATION
+
+    def test_the_last_that_fits_counts(self) -> None:
+        """A general grade may be taken back for a rule."""
+        grades = {"owner:session": Severity.ADVICE, "turn.overlap": Severity.DAMAGE}
+        entries = CATALOGUE.graded(grades).entries
+        assert entries["turn.overlap"].rule.severity is Severity.DAMAGE
+        assert entries["turn.number"].rule.severity is Severity.ADVICE
+
+    def test_grades_survive_further_rules(self) -> None:
+        """What is graded stays so when the catalogue is extended."""
+        catalogue = CATALOGUE.graded({"turn.overlap": Severity.ADVICE}).extended([Budget])
+        assert catalogue.entries["turn.overlap"].rule.severity is Severity.ADVICE
