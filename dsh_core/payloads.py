@@ -63,17 +63,13 @@ class Source(Part):
     source_command_id: Raw = ABSENT
 
 
-class Block(Part):
-    """One content block; `arguments` and `content` stay raw."""
+class CallBlock(Part):
+    """A content block of which only what a tool call consists of is decoded."""
 
     type: str = ""
     id: str = ""
     name: str = ""
-    text: str = ""
-    tool_call_id: str = ""
-    is_error: bool = False
     arguments: Raw = ABSENT
-    content: Raw = ABSENT
 
     @property
     def argument_text(self) -> str | None:
@@ -82,6 +78,15 @@ class Block(Part):
             return _decode_text(self.arguments)
         except (msgspec.MsgspecError, RecursionError):
             return None
+
+
+class Block(CallBlock):
+    """One content block; `arguments` and `content` stay raw."""
+
+    text: str = ""
+    tool_call_id: str = ""
+    is_error: bool = False
+    content: Raw = ABSENT
 
 
 class Message(Part):
@@ -186,6 +191,7 @@ class StreamEntry(Part):
 
 
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
+_decode_calls = msgspec.json.Decoder(list[CallBlock]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_source = msgspec.json.Decoder(Source | None).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -312,10 +318,15 @@ class AssistantMessageData(Part):
     stream: Raw = ABSENT
     interrupted: bool = False
 
-    def tool_calls(self) -> Sequence[Block]:
+    def tool_calls(self) -> Sequence[CallBlock]:
         """Return the tool-call blocks that this message advertises."""
         content = self.content if self.message is None else self.message.content
-        return [block for block in blocks(content) if block.type == "tool-call"]
+        try:
+            # Texts, which may be long, stay as they are.
+            found: Sequence[CallBlock] = _decode_calls(content) if content is not ABSENT else ()
+        except (msgspec.MsgspecError, RecursionError):
+            found = _blocks_one_by_one(content)
+        return [block for block in found if block.type == "tool-call"]
 
 
 class AttemptData(Part):

@@ -372,8 +372,7 @@ def _has_deep_line(data: bytes) -> bool:
         after = data.rfind(b"\n", place, end) + 1
         if not after:
             after = data.find(b"\n", end) + 1 or size
-            openers = data.count(b"{", place, after) + data.count(b"[", place, after)
-            if openers > MAX_DEPTH and too_deep(data[place:after]):
+            if too_deep(data[place:after]):
                 return True
         place, end = after, after + _DEEP_LINE
     return False

@@ -92,7 +92,9 @@ def salvage(data: bytes, line: int) -> Salvage:
 
 def too_deep(data: bytes) -> bool:
     """Whether the JSON value on a line is nested too deeply to be decoded."""
-    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+    # Replacing is several times as fast as counting.
+    openers = 2 * len(data) - len(data.replace(b"{", b"")) - len(data.replace(b"[", b""))
+    if openers <= MAX_DEPTH:
         return False
     text = data.decode("utf-8", "replace")
     match = _SPACE.match(text)

@@ -19,7 +19,7 @@ from dsh_core.events import (
 from dsh_core.payloads import ABSENT, Message, Source, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from msgspec import Raw
 
@@ -120,10 +120,9 @@ class Rules(RuleSet):
         if self.run.cause is not None:
             # A repeated message is on the surface already.
             return
-        kind = kind_of(event)
         if not event.appends:
-            self._replace(event, kind, sources, line)
-        elif kind == SYSTEM and self._strict and self.run.surface.seqs:
+            self._replace(event, kind_of(event), sources, line)
+        elif self._strict and isinstance(event, SystemMessage) and self.run.surface.seqs:
             self._head("a system message is added behind other messages", event, line)
 
     def _report(self, rule: str, message: str, event: SessionEvent, line: int) -> None:
@@ -133,11 +132,11 @@ class Rules(RuleSet):
     def _head(self, message: str, event: SessionEvent, line: int) -> None:
         self._report("surface.system-head", message, event, line)
 
-    def _sources(self, event: SessionEvent, line: int) -> set[int] | None:
-        """Judge the cited seqs and return them, None if there are none or they cannot be read."""
+    def _sources(self, event: SessionEvent, line: int) -> Sequence[int]:
+        """Judge the cited seqs and return those that can be read."""
         raw = event.source_event_seqs
         if raw is ABSENT:
-            return None
+            return ()
         cited = cited_seqs(raw)
         problem = ""
         if cited is None:
@@ -145,15 +144,15 @@ class Rules(RuleSet):
         elif not cited:
             if not isinstance(event, AssistantMessage):
                 problem = "sourceEventSeqs is empty"
-        elif len(set(cited)) != len(cited):
+        elif len(cited) > 1 and len(set(cited)) != len(cited):
             problem = "sourceEventSeqs repeats a seq"
         elif max(cited) >= event.seq:
             problem = f"sourceEventSeqs cites {max(cited)}, which is not earlier"
         if problem:
             self._report("surface.sources", problem, event, line)
-        return None if cited is None else set(cited)
+        return cited or ()
 
-    def _replace(self, event: SessionEvent, kind: int, sources: set[int] | None, line: int) -> None:
+    def _replace(self, event: SessionEvent, kind: int, sources: Sequence[int], line: int) -> None:
         surface = self.run.surface
         ends = ends_of(event.surface_op)
         span = None if ends is None else surface.span(*ends)
@@ -165,7 +164,8 @@ class Rules(RuleSet):
             return
         start, end = span
         seqs, kinds = surface.seqs[start : end + 1], surface.kinds[start : end + 1]
-        uncited = [seq for seq in seqs if sources is None or seq not in sources]
+        cited = frozenset(sources)
+        uncited = [seq for seq in seqs if seq not in cited]
         if uncited:
             problem = f"replaced but not cited: {', '.join(map(str, uncited[:8]))}"
             self._report("surface.replace-uncited", problem, event, line)
