@@ -171,6 +171,7 @@ def make_checker(contract: Contract, *, header: Event | None = None, **options: 
     row = header_row(contract) if header is None else header
     known = SessionHeader(id="s-1", version=VERSIONS[contract])
     if row is not None:
+        known.id = row.get("id", known.id)
         version = row.get("version", known.version)
         known.version = version if isinstance(version, int) else known.version
         known.is_seeded = row.get("isSeeded", False)

@@ -175,7 +175,9 @@ class Order:
                     got=str(seq),
                 )
                 run.counted = run.counted or lost is not None
-                if run.source is SourceKind.STREAM:
+                if run.source is SourceKind.STREAM and not self._skips_chunks(event):
+                    # Normal there, and yet it explains what does not fit.
+                    lost = unreported("seq.gap")
                     self._miss_closers()
             run.miss(explained=lost is not None or self._skips_chunks(event))
             self._jump, self._gap = (self._last, seq), lost or run.cause

@@ -91,6 +91,7 @@ class Rules(RuleSet):
             "The runtime refuses to open such a log.",
             on=(EVERY,),
             contracts=LATER,
+            source="log",
         ),
         Rule(
             "seed.cut",
@@ -98,6 +99,7 @@ class Rules(RuleSet):
             "A fork was written by hand or cut: aggregates will count inherited events twice.",
             on=(EVERY,),
             contracts=V4,
+            source="log",
         ),
     )
 

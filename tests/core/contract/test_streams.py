@@ -1,0 +1,171 @@
+"""Streams: what notifications and exports leave out is not a fault."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsh_core.contract.run import SourceKind
+from dsh_core.events import Contract
+from tests.checking import check, event, log, one_turn, rules, step_start, turn_start, violations
+from tests.paths import DECODED, NOTIFICATIONS, OTLP
+from tests.strategies import Event, Events, legal_logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STREAM = SourceKind.STREAM
+V0, V4 = Contract.V0, Contract.V4
+
+
+def contract_of(path: Path) -> Contract:
+    """Return the contract of the runtime that a file came from."""
+    return V0 if path.name.startswith("old-") else V4
+
+
+def notified(path: Path) -> dict[str, Events]:
+    """Return the events of each session that were notified."""
+    found: dict[str, Events] = defaultdict(list)
+    for notification in json.loads(path.read_bytes()):
+        if notification["method"] == "session.event":
+            payload = notification["payload"]
+            found[payload["sessionId"]].append(payload["event"])
+    return found
+
+
+def exported(path: Path) -> Events:
+    """Return the events of an OTLP export of either form."""
+    document = json.loads(path.read_bytes())
+    records = [
+        record
+        for resource in document["resourceLogs"]
+        for scope in resource["scopeLogs"]
+        if not scope["scope"]["name"].endswith("/ops")
+        for record in scope["logRecords"]
+    ]
+    return [found for record in records if (found := _event(record)) is not None]
+
+
+def _event(record: Event) -> Event | None:
+    attributes = {item["key"]: plain(item["value"]) for item in record["attributes"]}
+    if "content" in attributes:
+        # Where a note stands for a long text the event is lost.
+        content = attributes["content"]
+        whole: Event | None = json.loads(content) if content.startswith("{") else None
+        return whole
+    return {
+        "type": attributes["event.type"],
+        "seq": int(attributes["event.seq"]),
+        "time": int(record["timeUnixNano"]) // 1_000_000,
+        "data": plain(record["body"]),
+    }
+
+
+def plain(value: Event) -> Any:
+    """Return an OTLP value as a plain one."""
+    (kind, inner), *_ = value.items() or [("", None)]
+    if kind == "kvlistValue":
+        return {item["key"]: plain(item["value"]) for item in inner.get("values", ())}
+    if kind == "arrayValue":
+        return [plain(item) for item in inner.get("values", ())]
+    return int(inner) if kind == "intValue" else inner
+
+
+class TestReal:
+    """What real runtimes told."""
+
+    @pytest.mark.parametrize("path", sorted(NOTIFICATIONS.glob("*.json")), ids=lambda p: p.stem)
+    def test_notifications_are_silent(self, path: Path) -> None:
+        sessions = notified(path)
+        assert sessions
+        for id_, events in sessions.items():
+            found = check(events, contract_of(path), header={"id": id_}, source=STREAM)
+            assert rules(violations(found)) == []
+
+    @pytest.mark.parametrize("path", sorted(OTLP.glob("*.json")), ids=lambda p: p.stem)
+    def test_exports_are_silent(self, path: Path) -> None:
+        events = exported(path)
+        assert len(events) > 15
+        found = check(events, contract_of(path), header={"id": "otlp-1"}, source=STREAM)
+        # Exports of August leave the fields of the surface out.
+        assert set(rules(violations(found))) <= {"surface.marker"}
+
+    @pytest.mark.parametrize("path", sorted(DECODED.glob("[a-z]*.jsonl")), ids=lambda p: p.stem)
+    def test_with_any_stretch_left_out_they_are_silent(self, path: Path) -> None:
+        header, *events = map(json.loads, path.read_bytes().splitlines())
+        if any("seq" not in one for one in events):
+            pytest.skip("packed rows")
+        for length in (1, 3, 8):
+            for place in range(0, len(events), 2):
+                rest = events[:place] + events[place + length :]
+                found = check(rest, contract_of(path), header=header, source=STREAM)
+                assert rules(violations(found)) == [], (place, length)
+
+
+class TestResume:
+    """Sessions that another process goes on with."""
+
+    def insert(self) -> Any:
+        return event("agent/inbox/spliced", {"target": "next-turn", "inserted": [{"id": "u"}]})
+
+    def test_numbers_that_were_lost_are_used_again(self) -> None:
+        """A crash that lost the tail of the log, of which the stream had shown the events."""
+        before = log(*one_turn(1), self.insert(), turn_start(2), step_start(2, 1))
+        after = log(self.insert(), *one_turn(3), first=6)
+        later = [{**one, "time": one["time"] + 1000} for one in after]
+        assert check(before + later, V4, header={}, source=STREAM) == []
+
+    def test_the_last_number_too(self) -> None:
+        before = log(*one_turn(1), self.insert())
+        later = [{**one, "time": one["time"] + 1000} for one in log(self.insert(), first=4)]
+        assert check(before + later, V4, header={}, source=STREAM) == []
+
+    def test_in_a_log_it_is_a_fault(self) -> None:
+        before = log(*one_turn(1), self.insert())
+        later = [{**one, "time": one["time"] + 1000} for one in log(self.insert(), first=4)]
+        assert "seq.duplicate" in rules(check(before + later, V4))
+
+    def test_what_is_sent_twice_is_no_resume(self) -> None:
+        events = log(*one_turn(1), self.insert())
+        found = check([*events, events[-1]], V4, header={}, source=STREAM)
+        assert rules(found) == ["seq.duplicate"]
+
+    def test_nor_is_any_other_event_with_a_used_number(self) -> None:
+        events = log(turn_start(1), step_start(1, 1), *[event("todo/write", {"todos": []})] * 2)
+        events[3] = {**events[3], "seq": 2}
+        found = check(events, V4, header={}, source=STREAM)
+        assert rules(found) == ["seq.duplicate"]
+
+
+class TestGaps:
+    """Events that never arrived."""
+
+    @settings(max_examples=40)
+    @given(st.data())
+    def test_legal_logs_with_a_gap_are_silent(self, data: st.DataObject) -> None:
+        contract = data.draw(st.sampled_from(list(Contract)))
+        events = data.draw(legal_logs(contract))
+        place = data.draw(st.integers(0, len(events)))
+        length = data.draw(st.integers(1, 12))
+        rest = events[:place] + events[place + length :]
+        assert rules(violations(check(rest, contract, source=STREAM))) == []
+
+    def test_a_fault_in_the_turn_after_is_found(self) -> None:
+        events = log(*one_turn(1), *one_turn(2), turn_start(3), turn_start(4))
+        found = check(events[:1] + events[3:], V4, header={}, source=STREAM)
+        assert rules(found) == ["turn.overlap"]
+
+    def test_chunks_that_are_left_out_hide_no_fault(self) -> None:
+        """Exporters of August send the first chunk of a step: that is no gap to forgive."""
+        delta = {"type": "text-delta", "index": 0, "text": "x"}
+        chunk = event("assistant/chunk", {"turn": 1, "step": 1, "chunk": delta})
+        events = log(turn_start(1), step_start(1, 1), chunk)
+        message = event("assistant/message", {"turn": 1, "step": 1, "content": []})
+        tail = log(message, step_start(1, 2), first=11)
+        found = check([*events, *tail], V0, header={}, source=STREAM)
+        assert "step.overlap" in rules(found)
