@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from dsh_core.contract.findings import Severity
     from dsh_core.contract.rule import Rule, RuleSet
+    from dsh_core.events import Contract
 
 OWNER_PREFIX: Final = "owner:"
+MAX_KEPT: Final = 64
+"""How many choices of rules are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Catalogue:
                     raise ValueError(message)
                 severity = self._severities.get(rule.id, rule.severity)
                 entries[rule.id] = Entry(replace(rule, severity=severity), cls.owner)
+        self._applying: dict[tuple[Contract, frozenset[str], bool], frozenset[str]] = {}
         self.entries: Mapping[str, Entry] = MappingProxyType(dict(sorted(entries.items())))
 
     def extended(self, sets: Iterable[type[RuleSet]]) -> Catalogue:
@@ -101,6 +105,31 @@ class Catalogue:
         """
         chosen = self._match(include) if include else set(self.entries)
         return frozenset(chosen - self._match(exclude))
+
+    def applying(
+        self, contract: Contract, chosen: frozenset[str], *, durable: bool
+    ) -> frozenset[str]:
+        """Return the ids of those of some rules that apply to a session.
+
+        Args:
+            contract: What the session is held to.
+            chosen: Ids of the rules to choose from.
+            durable: Whether what is seen of the session is complete.
+        """
+        key = (contract, chosen, durable)
+        known = self._applying.get(key)
+        if known is None:
+            rules = [self.entries[id_].rule for id_ in chosen]
+            known = frozenset(
+                rule.id
+                for rule in rules
+                if contract in rule.contracts and (durable or rule.source != "log")
+            )
+            if len(self._applying) >= MAX_KEPT:
+                self._applying.clear()
+            # Sessions share it: there may be thousands.
+            self._applying[key] = known
+        return known
 
     def _match(self, patterns: Sequence[str]) -> set[str]:
         found: set[str] = set()

@@ -87,7 +87,8 @@ class Checker:
             self._moves.append(self._run.surface.handlers())
         self._always: list[tuple[RuleSet, Mapping[str, Handler]]] = []
         self._placed: list[tuple[RuleSet, str, Mapping[str, Handler]]] = []
-        self._calls: dict[str, Sequence[Call]] = {}
+        # Known types that came.
+        self._seen: set[str] = set()
         self._inside: dict[type[SessionEvent], Handler] = {}
         self._outside: dict[type[SessionEvent], Handler] = {}
         self._handlers: dict[type[SessionEvent], Handler | None] = {}
@@ -104,7 +105,7 @@ class Checker:
         for rules in self._sets:
             placed = [table for owner, _, table in self._placed if owner is rules]
             listens = {kind for table in (rules.handlers(), *placed) for kind in table}
-            seen = set(self._calls) if EVERY in listens else listens & set(self._calls)
+            seen = self._seen if EVERY in listens else listens & self._seen
             for rule in rules.rules:
                 met = seen & set(rule.on)
                 anything = EVERY in rule.on and (self.events or self._stretches)
@@ -114,37 +115,33 @@ class Checker:
 
     def _wire(self) -> None:
         """Note who listens to what; what to call for a type is laid out when one comes."""
-        self._always = [(rules, rules.handlers()) for rules in self._sets]
-        self._placed = [(rules, "inside", rules.inside_step()) for rules in self._sets]
-        self._placed += [(rules, "outside", rules.outside_step()) for rules in self._sets]
-        self._calls, self._inside, self._outside = {}, {}, {}
+        tables = [(rules, rules.handlers()) for rules in self._sets]
+        placed = [(rules, "inside", rules.inside_step()) for rules in self._sets]
+        placed += [(rules, "outside", rules.outside_step()) for rules in self._sets]
+        self._always = [(rules, table) for rules, table in tables if table]
+        self._placed = [(rules, where, table) for rules, where, table in placed if table]
+        self._inside, self._outside = {}, {}
         # By class, and complete: a plain subscript is the cheapest look-up there is.
         self._handlers = dict.fromkeys(KNOWN_EVENTS.values(), self._first)
         self._handlers[UnknownEvent] = self._unknown
 
     def _calls_for(self, kind: str) -> Sequence[Call]:
         """Return what to call for a type: the rules first, then the moves of the shared state."""
-        calls = self._calls.get(kind)
-        if calls is None:
-            chain = [
-                Call(table[key], rules)
-                for rules, table in self._always
-                for key in dict.fromkeys((EVERY, kind))
-                if key in table
-            ]
-            chain += [
-                Call(table[kind], rules, where)
-                for rules, where, table in self._placed
-                if kind in table
-            ]
-            chain += [Call(moves[kind]) for moves in self._moves if kind in moves]
-            calls = tuple(chain)
-            if kind in KNOWN_EVENTS:
-                self._calls[kind] = calls
+        calls = [
+            Call(table[key], rules)
+            for rules, table in self._always
+            for key in dict.fromkeys((EVERY, kind))
+            if key in table
+        ]
+        calls += [
+            Call(table[kind], rules, where) for rules, where, table in self._placed if kind in table
+        ]
+        calls += [Call(moves[kind]) for moves in self._moves if kind in moves]
         return calls
 
     def _first(self, event: SessionEvent, line: int) -> None:
         """Lay out what to call for a type that comes for the first time, and call it."""
+        self._seen.add(event.type)
         calls, kind = self._calls_for(event.type), type(event)
         if calls and all(call.where != "any" for call in calls):
             self._handlers[kind] = None

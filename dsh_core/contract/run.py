@@ -106,11 +106,8 @@ class Run:
         self.last_seq = -1
         self.last_line = 0
         self._entries = catalogue.entries
-        self._enabled = frozenset(
-            id_
-            for id_ in chosen
-            if contract in catalogue.entries[id_].rule.contracts
-            and (catalogue.entries[id_].rule.source != "log" or source is not SourceKind.STREAM)
+        self._enabled = catalogue.applying(
+            contract, chosen, durable=source is not SourceKind.STREAM
         )
         # What is blamed for what: since the turn began, in the turn before, and for good.
         self._blame: dict[Hashable, Finding] = {}

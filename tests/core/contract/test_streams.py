@@ -68,7 +68,9 @@ def _event(record: Event) -> Event | None:
 
 def plain(value: Event) -> Any:
     """Return an OTLP value as a plain one."""
-    (kind, inner), *_ = value.items() or [("", None)]
+    kind: str
+    inner: Any
+    kind, inner = next(iter(value.items()), ("", None))
     if kind == "kvlistValue":
         return {item["key"]: plain(item["value"]) for item in inner.get("values", ())}
     if kind == "arrayValue":
