@@ -1,17 +1,18 @@
-"""Run all benchmarks: ``python -m benchmarks [check] [tracer] [live]``."""
+"""Run all benchmarks: ``python -m benchmarks [check] [check-v4] [tracer] [live]``."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import check_june, live_overhead, tracer_overhead
+from benchmarks import check_june, check_v4, live_overhead, tracer_overhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "check": check_june.run,
+    "check-v4": check_v4.run,
     "tracer": tracer_overhead.run,
     "live": live_overhead.run,
 }

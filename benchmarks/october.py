@@ -49,7 +49,7 @@ class Writer:
     def close(self) -> None:
         self._file.close()
 
-    def put(self, kind: str, data: Any, **envelope: Any) -> int:
+    def put(self, kind: str, data: object, **envelope: object) -> int:
         self.time += 7
         event = {"type": kind, "seq": self.seq, "time": self.time, "data": data, **envelope}
         line = json.dumps(event, separators=(",", ":")) + "\n"
@@ -58,7 +58,7 @@ class Writer:
         self.seq += 1
         return self.seq - 1
 
-    def say(self, kind: str, data: Any, **envelope: Any) -> int:
+    def say(self, kind: str, data: object, **envelope: object) -> int:
         seq = self.put(kind, data, **envelope, surfaceOp="append")
         self.surface.append(seq)
         return seq
@@ -162,10 +162,10 @@ def _answer(out: Writer, turn: int, step: int) -> None:
         out.say("tool/result", {**at, "message": result}, sourceEventSeqs=[seq])
 
 
-def _stream(time: int, blocks: list[Any], usage: Any) -> list[Any]:
+def _stream(time: int, blocks: list[Any], usage: object) -> list[Any]:
     entries: list[Any] = []
 
-    def put(chunk: Any) -> None:
+    def put(chunk: object) -> None:
         entries.append({"type": "chunk", "time": time, "chunk": chunk})
 
     for index, block in enumerate(blocks):
