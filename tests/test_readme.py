@@ -126,9 +126,10 @@ RECIPES = re.findall(
         (0, "['dsh_core.program', 'guard'] ['misspelt']\nI may not.\n"),
         (1, "Noted. 2\nNoted. 4\n"),
         (2, "On my way.\nABORTED\n"),
-        (3, "TRANSPORT\n"),
+        (3, "3 advice acme.root bash is run as root\n"),
+        (4, "TRANSPORT\n"),
     ],
 )
 def test_the_recipes_do_what_they_say(number: int, printed: str, tmp_path: Path) -> None:
-    assert len(RECIPES) == 4
+    assert len(RECIPES) == 5
     assert run("-W", "error", "-c", RECIPES[number], cwd=tmp_path) == printed
