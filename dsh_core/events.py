@@ -166,7 +166,7 @@ class SystemMessage(KnownEvent, tag="system/message", gc=False):
 class DeveloperMessage(KnownEvent, tag="developer/message", gc=False):
     """Tool additions and removals on the surface (v4)."""
 
-    data: p.StepMessageData
+    data: p.DeveloperMessageData
 
 
 class UsageEvent(KnownEvent, tag="usage", gc=False):

@@ -371,6 +371,11 @@ class ToolResultData(Part):
         return next((b.tool_call_id for b in blocks(message.content)), self.flat_call_id)
 
     @property
+    def error_code(self) -> str:
+        """The code of the result's error, empty if it has none."""
+        return "" if self.error is None else self.error.code
+
+    @property
     def failed(self) -> bool:
         """Whether the result is flagged as an error."""
         message = self.message
@@ -552,13 +557,68 @@ class InsertedMessage(Part):
 
 
 class InboxData(Part):
-    """`agent/inbox/spliced`."""
+    """`agent/inbox/spliced`; what cannot be read counts as nothing where numbers are asked for.
+
+    Attributes:
+        target: Name of the list that changes.
+        raw_start: Raw position of the change.
+        raw_removed_count: Raw number of the messages that it takes away there.
+        raw_inserted: Raw list of the messages that it puts there.
+        raw_outcome: Raw word for what became of the messages that it takes away.
+    """
 
     target: str = ""
-    start: int = 0
-    removed_count: int = 0
-    inserted: list[InsertedMessage] = []
-    outcome: str = ""
+    raw_start: Raw = msgspec.field(default=ABSENT, name="start")
+    raw_removed_count: Raw = msgspec.field(default=ABSENT, name="removedCount")
+    raw_inserted: Raw = msgspec.field(default=ABSENT, name="inserted")
+    raw_outcome: Raw = msgspec.field(default=ABSENT, name="outcome")
+
+    @property
+    def start(self) -> int:
+        """Where in the list the change is."""
+        return _integer(self.raw_start)
+
+    @property
+    def removed_count(self) -> int:
+        """How many messages it takes away."""
+        return _integer(self.raw_removed_count)
+
+    @property
+    def inserted(self) -> Sequence[InsertedMessage]:
+        """The messages that it puts there; what is no message is left out."""
+        try:
+            return _decode_inserted(self.raw_inserted)
+        except (msgspec.MsgspecError, RecursionError):
+            return _inserted_one_by_one(self.raw_inserted)
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether it says what became of the messages, as the agent does not of those it takes."""
+        return self.raw_outcome is not ABSENT and bytes(self.raw_outcome) != b"null"
+
+
+_decode_inserted = msgspec.json.Decoder(list[InsertedMessage]).decode
+
+
+def _integer(raw: Raw) -> int:
+    try:
+        value = _decode_any(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return 0
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _inserted_one_by_one(inserted: Raw) -> Sequence[InsertedMessage]:
+    # One odd message must not hide its neighbours.
+    try:
+        items = _decode_any(inserted)
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+    objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else ()
+    ids = [item.get("id") for item in objects]
+    return [InsertedMessage(id_ if isinstance(id_, str) else "") for id_ in ids]
 
 
 class CatalogData(Part):

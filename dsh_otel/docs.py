@@ -13,6 +13,7 @@ from dsh_core.contract.catalogue import CATALOGUE, Entry
 from dsh_core.contract.findings import Severity
 from dsh_otel.cli.advice import RETRYABLE_WORDS, ROUTE_WORDS, WHERE_WORDS
 from dsh_otel.cli.rules import SOURCES, contract_names, evaluated_at
+from dsh_otel.docs_invariants import invariants_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -201,6 +202,7 @@ def _page(parts: Iterable[str]) -> str:
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "rules.md": rules_page,
     "codes.md": codes_page,
+    "invariants.md": invariants_page,
 }
 """What is written, by file name."""
 

@@ -37,6 +37,6 @@ class Inbox:
         times[start:end] = [now_ns] * min(len(data.inserted), room)
         if len(self._lists) > 8:  # noqa: PLR2004 - dsh has two; a hostile log may name any
             self._lists.clear()
-        if not removed or data.outcome:
+        if not removed or data.has_outcome:
             return None
         return max(now_ns - removed[0], 0) / NS_PER_S

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from dsh_core.abort import RAISED
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.installed import installed_catalogue
-from dsh_core.contract.live import HistoryMutated, StatusChanged, StatusesUnknown
+from dsh_core.contract.live import StatusChanged, StatusesUnknown
 from dsh_core.events import Contract
-from dsh_core.invariants import MUTATED
+from dsh_core.invariants import MUTATED, TOOL_FACT
 from dsh_core.session.follow import Cursor
 from dsh_otel.clean import Privacy
 from dsh_otel.drivers import added_to
@@ -128,7 +128,8 @@ def apply(ctx: Context, config: Config) -> None:
     ctx.on("session/created", telemetry.begin, prepend=True)
     ctx.on("session/event", telemetry.observe, prepend=True)
     ctx.on("agent/status", telemetry.status, prepend=True)
-    ctx.on(MUTATED, telemetry.mutated, prepend=True)
+    ctx.on(MUTATED, telemetry.learnt, prepend=True)
+    ctx.on(TOOL_FACT, telemetry.learnt, prepend=True)
     ctx.effect(lambda: lambda: _flush(provider, config.flush_timeout_s))
 
 
@@ -246,7 +247,7 @@ class _Telemetry:
     def status(self, agent: Agent, status: str) -> None:
         self._tell(agent.session, StatusChanged(agent.id, str(status)))
 
-    def mutated(self, session: Session, fact: HistoryMutated) -> None:
+    def learnt(self, session: Session, fact: LiveFact) -> None:
         self._tell(session, fact)
 
     def _tell(self, session: Session, fact: LiveFact) -> None:

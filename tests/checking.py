@@ -12,6 +12,7 @@ import msgspec
 
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Severity
+from dsh_core.contract.repairs import INTERRUPTED_PREFIX, NOT_STARTED_TEXT
 from dsh_core.decode import from_mapping, strict_decoder
 from dsh_core.events import Contract, SessionHeader
 from tests.strategies import MODEL, START, Event, Events, header_row, text
@@ -119,7 +120,8 @@ def result(
 
 def repair(turn: int, step: int, id_: str) -> Item:
     """Return the v4 result that a resume writes for a call that never started."""
-    kind, data, envelope = result(turn, step, id_, id=f"interrupted-tool-result-{id_}-7")
+    message_id = f"{INTERRUPTED_PREFIX}{id_}-7"
+    kind, data, envelope = result(turn, step, id_, id=message_id, content=text(NOT_STARTED_TEXT))
     error = {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
     message = {**data["message"], "isError": True}
     return kind, {**data, "message": message, "error": error}, envelope

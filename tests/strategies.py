@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
+from dsh_core.contract.repairs import INTERRUPTED_PREFIX, NOT_STARTED_TEXT
 from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, Contract
 
 if TYPE_CHECKING:
@@ -317,13 +318,15 @@ def _retry(writer: Writer, number: int, retry_id: str) -> None:
     writer.add("llm/retry-started", writer.here(retryId=retry_id, retry=number))
 
 
-def _result_message(writer: Writer, id_: str, call_id: str, *, failed: bool) -> Event:
+def _result_message(
+    writer: Writer, id_: str, call_id: str, *, failed: bool, words: str = "done"
+) -> Event:
     """Return the message of a tool result: a wrapped block until v3, a message of its own in v4."""
     source = {"kind": "tool", "callId": call_id}
     if writer.contract is Contract.V4:
         message = {"id": id_, "role": "tool", "toolCallId": call_id, "source": source}
-        return {**message, "content": text("done"), "isError": failed}
-    block = {"type": "tool-result", "toolCallId": call_id, "content": text("done")}
+        return {**message, "content": text(words), "isError": failed}
+    block = {"type": "tool-result", "toolCallId": call_id, "content": text(words)}
     message = {"id": id_, "role": "user", "source": source}
     return {**message, "content": [{**block, "isError": failed}]}
 
@@ -332,8 +335,9 @@ def _later_result(writer: Writer, block: Event, call: int | None) -> None:
     """Write the result of a call, or, without one, the repair of a call that never started."""
     id_ = writer.fresh("r")
     if call is None:
-        id_ = f"interrupted-tool-result-{block['id']}-{len(writer.events)}"
-        message = _result_message(writer, id_, block["id"], failed=True)
+        id_ = f"{INTERRUPTED_PREFIX}{block['id']}-{len(writer.events)}"
+        words = NOT_STARTED_TEXT
+        message = _result_message(writer, id_, block["id"], failed=True, words=words)
         error = {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
         writer.say("tool/result", writer.here(message=message, error=error))
         return

@@ -81,3 +81,42 @@ def shown(value: object) -> str:
             return "an empty text"
         return repr(value) if _WORD.fullmatch(value) else "another text"
     return "an object" if isinstance(value, dict) else "a list"
+
+
+def fingerprint(*values: Raw) -> int:
+    """Return a number for some raw values: the same for equal ones, whatever their keys' order.
+
+    Numbers are equal if they are for JavaScript, where all are doubles; absent is not null.
+    """
+    return hash(tuple(_canonical(value) for value in values))
+
+
+def _canonical(raw: Raw) -> bytes:
+    try:
+        value = _decode_numbers(raw)
+        if _LONG.search(raw):
+            value = _as_doubles(value)
+        return msgspec.json.encode(value, order="sorted")
+    except (msgspec.MsgspecError, RecursionError, OverflowError):
+        return bytes(raw)
+
+
+def _number(text: str) -> int | float:
+    """Return a number that is written with a point or an exponent, an integer if it is one."""
+    number = float(text)
+    plain_integer = number.is_integer() and abs(number) <= MAX_SAFE_INTEGER
+    # Minus zero is another number than zero.
+    return int(number) if plain_integer and (number or text[0] != "-") else number
+
+
+def _as_doubles(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value with the integers that are not exact as the doubles that they are read as."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SAFE_INTEGER:
+        return float(value)
+    if isinstance(value, dict):
+        return {key: _as_doubles(item) for key, item in value.items()}
+    return [_as_doubles(item) for item in value] if isinstance(value, list) else value
+
+
+_decode_numbers: Final = msgspec.json.Decoder(float_hook=_number).decode
+_LONG: Final = re.compile(rb"\d{16}")

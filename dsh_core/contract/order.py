@@ -300,7 +300,9 @@ class Order:
         run, time = self._run, event.time
         if time == UNREADABLE:
             return
-        if not 0 <= time <= MAX_SAFE_INTEGER:
+        # To October any exact integer is a time.
+        least = -MAX_SAFE_INTEGER if run.contract is Contract.V4 else 0
+        if not least <= time <= MAX_SAFE_INTEGER:
             problem = "negative" if time < 0 else "larger than an exact integer"
             run.report(
                 "envelope.invalid",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dsh_core.contract.fields import is_whole
 from dsh_core.events import (
     MAX_SAFE_INTEGER,
     AssistantMessage,
@@ -48,7 +49,7 @@ MAX_SURFACE: Final = 4096
 """How many messages are followed; of a longer surface the oldest are forgotten."""
 
 ORDINARY: Final = 0
-SYSTEM: Final = 1
+HEAD: Final = 1
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -60,7 +61,8 @@ class Surface:
 
     Attributes:
         seqs: Seqs of the messages, in the surface's order.
-        kinds: What each of them is: `SYSTEM`, a tool result (see `kind_of`) or `ORDINARY`.
+        kinds: What each of them is: the protected system message at the `HEAD`, a tool result (see
+            `kind_of`) or `ORDINARY`.
         forgotten: The highest seq that was forgotten, None if the surface is whole.
     """
 
@@ -79,27 +81,33 @@ class Surface:
         if self._timeline.replaying:
             return
         kind = kind_of(event)
-        span = None if event.appends else self.span_of(event.surface_op)
+        ends = None if event.appends else ends_of(event.surface_op)
+        span = None if ends is None else self.span(*ends)
         if span is None:
+            # A system message that finds the surface empty is its head.
+            if not self.seqs and isinstance(event, SystemMessage):
+                kind = HEAD
             self.seqs.append(_storable(event.seq))
             self.kinds.append(kind)
             if len(self.seqs) > MAX_SURFACE:
                 self._forget()
             return
         first, last = span
+        if isinstance(event, SystemMessage) and self.has_head and last == 0:
+            kind = HEAD
         self.seqs[first : last + 1] = array("q", [_storable(event.seq)])
         self.kinds[first : last + 1] = array("q", [kind])
+
+    @property
+    def has_head(self) -> bool:
+        """Whether a protected system message stands first."""
+        return bool(self.kinds) and self.kinds[0] == HEAD
 
     def _forget(self) -> None:
         """Forget the older half, but for the head."""
         half = MAX_SURFACE // 2
         self.forgotten = max(self.forgotten or 0, *self.seqs[1:half])
         del self.seqs[1:half], self.kinds[1:half]
-
-    def span_of(self, operation: Raw) -> tuple[int, int] | None:
-        """Return the places that an operation replaces, None if they are not on the surface."""
-        ends = ends_of(operation)
-        return None if ends is None else self.span(*ends)
 
     def span(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the places from one seq to another, None if that is no span of the surface."""
@@ -123,17 +131,19 @@ def ends_of(operation: Raw) -> tuple[int, int] | None:
     if not isinstance(op, dict) or op.get("op") != "replace":
         return None
     start, end = op.get("startSeq", op.get("start")), op.get("endSeq", op.get("end"))
-    return (start, end) if type(start) is int and type(end) is int else None
+    return (int(start), int(end)) if is_whole(start) and is_whole(end) else None
 
 
 def kind_of(event: SessionEvent) -> int:
-    """Return what a message is; results are equal if they answer the same call."""
-    if isinstance(event, SystemMessage):
-        return SYSTEM
-    if isinstance(event, ToolResult):
-        # Any number but the two above.
-        return (hash((event.data.call_id, event.data.turn, event.data.step)) & 0xFFFF_FFFF) + 2
-    return ORDINARY
+    """Return what a message is; two results are equal if at most their content differs."""
+    if not isinstance(event, ToolResult):
+        return ORDINARY
+    data, message = event.data, event.data.message
+    # Until v3 the flag is a part of the content.
+    own = () if message is None else (message.id, message.is_error)
+    known = (data.call_id, data.turn, data.step, data.error_code, own)
+    # Any number but the two above.
+    return (hash(known) & 0xFFFF_FFFF) + 2
 
 
 def _storable(seq: int) -> int:

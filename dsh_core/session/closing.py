@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from dsh_core.contract.repairs import NOT_STARTED, NOT_STARTED_TEXT
 from dsh_core.session.entry import APPEND, Entry
 
 if TYPE_CHECKING:
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = "interrupted"
 FORKED: Final = "forked"
-_NOT_STARTED: Final = {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
-_NOT_STARTED_TEXT: Final = (
-    "The tool call was interrupted before the Harness recorded it as started. "
-    "Retry it if it is still needed."
-)
-"""Part of the format: the runtime takes a log with any other text in this place for corrupt."""
+_NOT_STARTED: Final = dict(zip(("name", "code"), NOT_STARTED, strict=True))
 _UNKNOWN: Final = {"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"}
 _UNKNOWN_TEXT: Final = "Error: the tool was started, and its outcome is not known"
 
@@ -173,7 +169,7 @@ def _advertised(data: dict[str, Any]) -> list[str]:
 def _missing_result(
     turn: int, step: int, call_id: str, message_id: str, call: Entry | None
 ) -> Closer:
-    text, error = (_NOT_STARTED_TEXT, _NOT_STARTED) if call is None else (_UNKNOWN_TEXT, _UNKNOWN)
+    text, error = (NOT_STARTED_TEXT, _NOT_STARTED) if call is None else (_UNKNOWN_TEXT, _UNKNOWN)
     message = result_message(message_id, call_id, [{"type": "text", "text": text}], failed=True)
     data = {"turn": turn, "step": step, "message": message, "error": dict(error)}
     return Closer("tool/result", data, None if call is None else [call.seq], APPEND)

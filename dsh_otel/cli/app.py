@@ -25,6 +25,8 @@ from dsh_otel.cli.export import EPILOG as EXPORT_EPILOG
 from dsh_otel.cli.export import export
 from dsh_otel.cli.quiet import Quiet
 from dsh_otel.cli.rules import rules
+from dsh_otel.cli.shrink import EPILOG as SHRINK_EPILOG
+from dsh_otel.cli.shrink import shrink
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -92,6 +94,7 @@ def dsh_otel(
 
 app.command(epilog=EPILOG)(check)
 app.command(epilog=EXPORT_EPILOG)(export)
+app.command(epilog=SHRINK_EPILOG)(shrink)
 app.command(epilog=exit_code_lines("no rule is called so, or wrong usage"))(rules)
 app.command(epilog=exit_code_lines("no family is called so, or wrong usage"))(codes)
 app.command(epilog=DOCTOR_EPILOG)(doctor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from dsh_core.contract.fields import is_whole
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.events import UNTYPED, Contract, SessionEvent, UnknownEvent
@@ -236,8 +237,23 @@ def header_problems(
         extra = set(row) - set(required) - _OPTIONAL
         if extra:
             problems.append(f"{len(extra)} unknown keys" if len(extra) > 1 else "an unknown key")
+        problems += _october_problems(row)
     problems += [
         f"{name} is retired" for name in _RETIRED if name in row and contract is Contract.V0
+    ]
+    return problems
+
+
+def _october_problems(row: Mapping[str, object]) -> list[str]:
+    problems = [
+        f"{name} must be a string"
+        for name in ("cwd", "parentSession", "agentPreset")
+        if name in row and not isinstance(row[name], str) and (name != "cwd" or row[name] is None)
+    ]
+    problems += [
+        f"{name} must be a count"
+        for name in ("createdAt", "delegationDepth")
+        if type(row.get(name)) is int and not is_whole(row[name])
     ]
     return problems
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.places import open_place, report_outside
+from dsh_core.contract.repairs import NOT_STARTED
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.contract.run import CallKey, SourceKind
 from dsh_core.events import Contract
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent, StepEnd, ToolCall, ToolResult, TurnEnd
     from dsh_core.payloads import ToolResultData
-
-NOT_STARTED: Final = "TOOL_NOT_STARTED"
 
 MAX_AGAIN: Final = 64
 """How many further results of a call that may still follow are counted."""
@@ -268,4 +267,4 @@ class _Early:
 
 def not_started(data: ToolResultData) -> bool:
     """Whether a result is the repair of a call that never started (August on)."""
-    return data.error is not None and data.error.code == NOT_STARTED and data.failed
+    return data.error is not None and data.error.code == NOT_STARTED[1] and data.failed

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.places import calls_named
+from dsh_core.contract.repairs import is_odd_fork_repair, is_repair
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.contract.rules.results import not_started
 from dsh_core.contract.run import CallKey
 from dsh_core.events import Contract, StepEnd
-from dsh_core.payloads import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 V4 = (Contract.V4,)
 MAX_ADVERTISED: Final = 4096
 """How many advertised calls of one step are followed."""
-
-NOT_STARTED: Final = ("ToolNotStartedError", "TOOL_NOT_STARTED")
 
 
 @dataclass(slots=True)
@@ -200,9 +198,11 @@ class Rules(RuleSet):
                 line=line,
                 call_id=call_id,
             )
-        elif not known.started and not known.resolved and not self._is_repair(event, call_id):
+        elif not known.started and not known.resolved and not is_repair(event, call_id):
             self._report_not_started(event, line, "never started")
             known.early = True
+        elif is_odd_fork_repair(event):
+            self._report_not_started(event, line, "no fork left like that")
         known.resolved = True
 
     def _report_not_started(self, event: ToolResult, line: int, why: str) -> None:
@@ -217,22 +217,6 @@ class Rules(RuleSet):
             call_id=call_id,
         )
         self.run.blame(finding, CallKey("call", call_id))
-
-    @staticmethod
-    def _is_repair(event: ToolResult, call_id: str) -> bool:
-        """Whether a result is what crash or fork repair writes for a call that never started."""
-        data = event.data
-        error, message = data.error, data.message
-        return (
-            error is not None
-            and (error.name, error.code) == NOT_STARTED
-            and data.failed
-            and event.source_event_seqs is ABSENT
-            and message is not None
-            and message.id.startswith(
-                (f"interrupted-tool-result-{call_id}-", f"forked-tool-result-{call_id}-")
-            )
-        )
 
     def _end(self, event: StepEnd | TurnEnd, line: int) -> None:
         timeline, run = self.run.timeline, self.run

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import msgspec
-
+from dsh_core.contract.fields import fields, is_whole, plain
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
-from dsh_core.contract.surface import MESSAGES, ON_SURFACE, SYSTEM, ends_of, kind_of
+from dsh_core.contract.surface import HEAD, MESSAGES, ON_SURFACE, ends_of, kind_of
 from dsh_core.events import (
     AssistantMessage,
     Contract,
     SessionEvent,
     SystemMessage,
     ToolResult,
+    UnknownEvent,
     UserMessage,
 )
 from dsh_core.payloads import ABSENT, Message, Source, blocks
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 V4 = (Contract.V4,)
 MAX_CITED: Final = 1_000_000
-_decode: Final = msgspec.json.Decoder().decode
+_ROLES: Final[Mapping[type[SessionEvent], str]] = {
+    AssistantMessage: "assistant",
+    SystemMessage: "system",
+}
 
 
 class Rules(RuleSet):
@@ -80,7 +84,7 @@ class Rules(RuleSet):
         ),
         Rule(
             "message.shape",
-            "a message's role, source or ids are missing or contradict each other",
+            "a message's role, source, ids or content are missing or contradict each other",
             "Write messages through the session, which fills them in.",
             on=ON_SURFACE,
             contracts=LATER,
@@ -93,6 +97,7 @@ class Rules(RuleSet):
         version = run.header.version
         # July builds wrote messages without marker, id or source.
         self._strict = run.contract is Contract.V4 or (version is not None and version > 0)
+        self._exact = run.contract is Contract.V4
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
@@ -101,6 +106,9 @@ class Rules(RuleSet):
     def _any(self, event: SessionEvent, line: int) -> None:
         if type(event) in MESSAGES:
             self._message(event, line)
+        elif self._exact and isinstance(event, UnknownEvent) and event.ignorable is not ABSENT:
+            # Whoever does not know it passes it over.
+            return
         elif event.surface_op is not ABSENT or event.source_event_seqs is not ABSENT:
             self.run.report(
                 "surface.marker",
@@ -120,10 +128,17 @@ class Rules(RuleSet):
         if self.run.cause is not None:
             # A repeated message is on the surface already.
             return
-        if not event.appends:
+        surface = self.run.surface
+        if (
+            isinstance(event, SystemMessage)
+            and self._strict
+            and surface.seqs
+            and not surface.has_head
+            and not self.run.unseen(event)
+        ):
+            self._head("a system message comes where none is at the head", event, line)
+        elif not event.appends:
             self._replace(event, kind_of(event), sources, line)
-        elif self._strict and isinstance(event, SystemMessage) and self.run.surface.seqs:
-            self._head("a system message is added behind other messages", event, line)
 
     def _report(self, rule: str, message: str, event: SessionEvent, line: int) -> None:
         call_id = event.data.call_id if isinstance(event, ToolResult) else None
@@ -137,9 +152,11 @@ class Rules(RuleSet):
         raw = event.source_event_seqs
         if raw is ABSENT:
             return ()
-        cited = cited_seqs(raw)
+        cited = cited_seqs(raw, ordered=self._exact)
         problem = ""
-        if cited is None:
+        if self._exact and isinstance(event, AssistantMessage):
+            problem = "an answer carries its stream, and cites nothing"
+        elif cited is None:
             problem = "sourceEventSeqs is not a list of seqs"
         elif not cited:
             if not isinstance(event, AssistantMessage):
@@ -155,10 +172,14 @@ class Rules(RuleSet):
     def _replace(self, event: SessionEvent, kind: int, sources: Sequence[int], line: int) -> None:
         surface = self.run.surface
         ends = ends_of(event.surface_op)
-        span = None if ends is None else surface.span(*ends)
+        if ends is None or (self._exact and not _is_exact(event.surface_op)):
+            problem = "surfaceOp is neither append nor a proper replacement"
+            self._report("surface.replace-range", problem, event, line)
+            return
+        span = surface.span(*ends)
         if span is None:
             # What it replaces may have been lost, or forgotten.
-            if (ends is None or surface.knows(ends)) and not self.run.unseen(event):
+            if surface.knows(ends) and not self.run.unseen(event):
                 problem = "the replaced span is not on the surface"
                 self._report("surface.replace-range", problem, event, line)
             return
@@ -172,27 +193,35 @@ class Rules(RuleSet):
         if isinstance(event, ToolResult) and (len(seqs) != 1 or kinds[0] != kind):
             problem = f"the result of call {event.data.call_id!r} replaces something else"
             self._report("surface.tool-result-replace", problem, event, line)
-        if SYSTEM in kinds and (len(seqs) != 1 or kind != SYSTEM):
-            self._head("the system message is replaced by something else", event, line)
-        elif kind == SYSTEM and SYSTEM not in kinds and self._strict:
-            self._head("a system message replaces something else", event, line)
+        if HEAD in kinds and (len(seqs) != 1 or not isinstance(event, SystemMessage)):
+            self._head("the system message at the head is replaced by something else", event, line)
 
     def _shape_problem(self, event: SessionEvent) -> str:
         if isinstance(event, UserMessage):
             data = event.data
-            return self._problem("user", data.role, data.id, data.source)
+            return self._problem("user", data.role, data.id, data.source, data.content)
         message: Message | None = event.data.message
         if message is None:
             return "the message is missing" if self._strict else ""
         if isinstance(event, ToolResult):
             return self._result_problem(event, message)
-        role = {AssistantMessage: "assistant", SystemMessage: "system"}.get(
-            type(event), "developer"
-        )
-        problem = self._problem(role, message.role, message.id, message.source)
-        if problem or role != "assistant" or message.source is None:
+        role = _ROLES.get(type(event), "developer")
+        problem = self._problem(role, message.role, message.id, message.source, message.content)
+        if problem or message.source is None:
             return problem
-        return "" if message.source.kind == "model" else "the source of an answer is not a model"
+        if isinstance(event, SystemMessage):
+            odd = self._exact and message.source.kind != "system-prompt"
+            return "the source of a system message is not system-prompt" if odd else ""
+        return self._answer_problem(event, message.source)
+
+    def _answer_problem(self, event: SessionEvent, source: Source) -> str:
+        if not isinstance(event, AssistantMessage):
+            return ""
+        if source.kind != "model":
+            return "the source of an answer is not a model"
+        if self._exact and not (source.provider and source.model):
+            return "the source of an answer names no provider or model"
+        return ""
 
     def _result_problem(self, event: ToolResult, message: Message) -> str:
         source = message.source
@@ -201,23 +230,36 @@ class Rules(RuleSet):
             return f"the result of call {called!r} has call {source.call_id!r} as its source"
         if not self._strict:
             return ""
-        role = "tool" if self.run.contract is Contract.V4 else "user"
         if source is not None and source.kind != "tool":
             return "the source of a result is not a tool"
-        if role == "tool" and not message.tool_call_id:
+        if self._exact and not message.tool_call_id:
             return "toolCallId is missing"
-        return self._problem(role, message.role, message.id, source)
+        if self._exact and source is not None and not source.call_id:
+            return "the source of a result names no call"
+        role = "tool" if self._exact else "user"
+        return self._problem(role, message.role, message.id, source, message.content)
 
-    def _problem(self, wanted: str, role: str, id_: str, source: Source | None) -> str:
+    def _problem(
+        self, wanted: str, role: str, id_: str, source: Source | None, content: Raw
+    ) -> str:
         if role and role != wanted:
             return f"role is not {wanted!r}"
         if not self._strict:
             return ""
-        if not role:
-            return "role is missing"
-        if not id_:
-            return "id is missing"
-        return "source is missing" if source is None or not source.kind else ""
+        kind = "" if source is None else source.kind
+        for name, value in (("role", role), ("id", id_), ("source", kind)):
+            if not value:
+                return f"{name} is missing"
+        if not self._exact:
+            return ""
+        if kind == "plugin":
+            return "the source names no producer of its own"
+        return "" if _is_list(content) else "content is not a list"
+
+
+def _is_list(raw: Raw) -> bool:
+    """Whether raw JSON is a list; it may be long, and its first byte is enough."""
+    return bytes(memoryview(raw)[:1]) == b"["
 
 
 def _wrapped_call(message: Message) -> str:
@@ -226,30 +268,37 @@ def _wrapped_call(message: Message) -> str:
     return next(wrapped, "")
 
 
-def cited_seqs(raw: Raw) -> list[int] | None:
+def _is_exact(operation: Raw) -> bool:
+    """Whether a replacement has the keys of v4 and no other."""
+    return set(fields(operation)) == {"op", "startSeq", "endSeq"}
+
+
+def cited_seqs(raw: Raw, *, ordered: bool = False) -> list[int] | None:
     """Return the seqs that an event cites, ranges spelled out.
 
     Args:
         raw: JSON list of seqs and ``[first, last]`` pairs.
+        ordered: Whether a list with pairs must go up.
 
     Returns:
         The seqs in their order, None if the list is of another shape or absurdly long.
     """
-    try:
-        items = _decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    items = plain(raw)
     if not isinstance(items, list):
         return None
     found: list[int] = []
+    pairs = False
     for item in items:
-        if isinstance(item, int) and not isinstance(item, bool):
-            found.append(item)
-        elif isinstance(item, list) and [type(n) for n in item] == [int, int]:
-            first, last = item
+        if is_whole(item):
+            found.append(int(item))
+        elif isinstance(item, list) and len(item) == 2 and all(map(is_whole, item)):  # noqa: PLR2004 - a pair
+            first, last = map(int, item)
             if last < first or last - first > MAX_CITED - len(found):
                 return None
+            pairs = True
             found.extend(range(first, last + 1))
         else:
             return None
+    if ordered and pairs and any(one >= two for one, two in pairwise(found)):
+        return None
     return found

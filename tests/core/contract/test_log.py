@@ -99,7 +99,7 @@ class TestEnvelope:
 
     def test_counting_goes_on_after_an_unreadable_number(self) -> None:
         """An event whose seq cannot be read took the next one."""
-        events = log(*TURN, event("plan/mode"), event("plan/mode"))
+        events = log(*TURN, *[event("plan/mode", {"active": True})] * 2)
         events[4]["seq"] = "four"
         assert rules(check(events, V0)) == ["envelope.invalid"]
 
@@ -159,7 +159,7 @@ class TestGap:
 
     def test_streams_have_gaps(self) -> None:
         """Notifications and exports leave events out; that is no fault of the session."""
-        events = log(*TURN, event("plan/mode", seq=9))
+        events = log(*TURN, event("plan/mode", {"active": True}, seq=9))
         assert check(events, V4, source=SourceKind.STREAM) == []
 
     def test_a_log_that_starts_late(self) -> None:
@@ -214,6 +214,14 @@ class TestHeader:
             ({"version": 3}, "version must be 4"),
             ({"version": None}, "version is missing"),
             ({"b": 1, "a": 2}, "2 unknown keys"),
+            ({"cwd": None}, "cwd must be a string"),
+            ({"parentSession": None}, "parentSession must be a string"),
+            ({"parentSession": 5}, "parentSession must be a string"),
+            ({"agentPreset": None}, "agentPreset must be a string"),
+            ({"origin": None}, "origin must be subagent"),
+            ({"createdAt": -1}, "createdAt must be a count"),
+            ({"createdAt": 2**53}, "createdAt must be a count"),
+            ({"delegationDepth": -1}, "delegationDepth must be a count"),
         ],
     )
     def test_october_refuses_such_a_row(self, change: Event, problem: str) -> None:
@@ -226,7 +234,6 @@ class TestHeader:
     @pytest.mark.parametrize(
         "change",
         [
-            {"cwd": None},
             {"cwd": "C:\\work"},
             {"cwd": "\\\\host\\share"},
             {"origin": "subagent", "parentSession": "s-0", "agentPreset": "code"},

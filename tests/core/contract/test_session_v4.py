@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsh_core.contract.repairs import NOT_STARTED_TEXT
 from dsh_core.events import Contract
 from tests.checking import (
     Item,
@@ -24,6 +25,7 @@ from tests.checking import (
     turn_start,
     violations,
 )
+from tests.strategies import Event, text
 
 V4 = Contract.V4
 PAIR = (call(1, 1, "c"), result(1, 1, "c"))
@@ -161,8 +163,43 @@ class TestResults:
     def test_repair_may_come_from_a_fork(self) -> None:
         """A fork repairs its inherited part like a resume does."""
         kind, data, envelope = repair(1, 1, "c")
-        data = {**data, "message": {**data["message"], "id": "forked-tool-result-c-9"}}
+        message = {**data["message"], "id": "forked-tool-result-c-3", "content": text("any")}
+        data = {**data, "message": message}
         assert check(log(*one_turn(1, answer(1, 1, "c"), (kind, data, envelope))), V4) == []
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"id": "interrupted-tool-result-c-07"},
+            {"id": "interrupted-tool-result-c-"},
+            {"id": "interrupted-tool-result-c--1"},
+            {"id": f"interrupted-tool-result-c-{2**53}"},
+            {"id": "interrupted-tool-result-d-7"},
+            {"id": "any"},
+            {"id": "forked-tool-result-c-7"},
+            {"id": "forked-tool-result-c-03"},
+            {"id": "forked-tool-result-c-3", "content": []},
+            {"id": "forked-tool-result-c-3", "content": [*text("a"), *text("b")]},
+            {"content": text("another text")},
+            {"content": []},
+            {"content": [*text(NOT_STARTED_TEXT), *text("")]},
+            {"content": [{"type": "reasoning", "text": NOT_STARTED_TEXT}]},
+        ],
+    )
+    def test_a_repair_that_is_not_exact_is_none(self, change: Event) -> None:
+        """Id and content of a repair are part of the format."""
+        kind, data, envelope = repair(1, 1, "c")
+        data = {**data, "message": {**data["message"], **change}}
+        found = check(log(*one_turn(1, answer(1, 1, "c"), (kind, data, envelope))), V4)
+        assert rules(found) == ["tool.result-not-started"]
+
+    @pytest.mark.parametrize(("seq", "due"), [(4, []), (9, ["tool.result-not-started"])])
+    def test_a_fork_marks_its_repairs_exactly(self, seq: int, due: list[str]) -> None:
+        """Also that of a call that was made."""
+        kind, data, envelope = repair(1, 1, "c")
+        data = {**data, "message": {**data["message"], "id": f"forked-tool-result-c-{seq}"}}
+        inside = (answer(1, 1, "c"), call(1, 1, "c"), (kind, data, envelope))
+        assert rules(check(log(*one_turn(1, *inside)), V4)) == due
 
     @pytest.mark.parametrize(
         "inside",

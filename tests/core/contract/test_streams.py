@@ -113,7 +113,8 @@ class TestResume:
     """Sessions that another process goes on with."""
 
     def insert(self) -> Any:
-        return event("agent/inbox/spliced", {"target": "next-turn", "inserted": [{"id": "u"}]})
+        data = {"target": "next-turn", "start": 0, "inserted": [{"id": "u"}]}
+        return event("agent/inbox/spliced", data)
 
     def test_numbers_that_were_lost_are_used_again(self) -> None:
         """A crash that lost the tail of the log, of which the stream had shown the events."""

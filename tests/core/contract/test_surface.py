@@ -97,6 +97,13 @@ class TestMarker:
         assert rules(found) == ["surface.marker"]
 
     @pytest.mark.parametrize("name", ["surfaceOp", "sourceEventSeqs"])
+    def test_in_october_what_may_be_ignored_is(self, name: str) -> None:
+        """Nobody looks at the fields of an event that nobody needs to know."""
+        assert check(log(prompt(), ("brand/new", {}, {name: [0], "ignorable": True})), V4) == []
+        found = check(log(prompt(), ("brand/new", {}, {name: [0]})), V4)
+        assert rules(violations(found)) == ["surface.marker"]
+
+    @pytest.mark.parametrize("name", ["surfaceOp", "sourceEventSeqs"])
     def test_other_events_have_neither_field(self, name: str) -> None:
         """Operation and cited events belong to messages."""
         found = check(log(prompt(), ("brand/new", {}, {name: [0], "ignorable": True})), V0)
@@ -116,7 +123,10 @@ class TestSources:
             ([2], "sourceEventSeqs cites 2, which is not earlier"),
             ([99], "sourceEventSeqs cites 99, which is not earlier"),
             ([[0, 2]], "sourceEventSeqs cites 2, which is not earlier"),
-            ([0, [0, 1]], "sourceEventSeqs repeats a seq"),
+            ([0, [0, 1]], "sourceEventSeqs is not a list of seqs"),
+            ([[0, 1], 0], "sourceEventSeqs is not a list of seqs"),
+            ([-1], "sourceEventSeqs is not a list of seqs"),
+            ([0.5], "sourceEventSeqs is not a list of seqs"),
             (["0"], "sourceEventSeqs is not a list of seqs"),
             ([True], "sourceEventSeqs is not a list of seqs"),
             ([[1, 0]], "sourceEventSeqs is not a list of seqs"),
@@ -136,7 +146,19 @@ class TestSources:
 
     def test_an_answer_may_cite_nothing(self) -> None:
         """An answer whose stream had no events cites none."""
-        assert check(log(*one_turn(1, citing(answer(1, 1)))), V4) == []
+        assert check(log(*one_turn(1, citing(answer(1, 1)))), V0) == []
+
+    @pytest.mark.parametrize("cited", [(), (0,)])
+    def test_an_answer_of_october_cites_nothing(self, cited: tuple[int, ...]) -> None:
+        """It carries its stream itself."""
+        found = check(log(*one_turn(1, citing(answer(1, 1), *cited))), V4)
+        assert rules(found) == ["surface.sources"]
+        assert check(log(*one_turn(1, answer(1, 1))), V4) == []
+
+    def test_before_october_pairs_may_come_in_any_order(self) -> None:
+        """Only October wants them to go up."""
+        assert check(log(*TWO, citing(prompt(), [0, 1])), V0) == []
+        assert rules(check(log(*TWO, citing(prompt(), 0, [0, 1])), V0)) == ["surface.sources"]
 
     @pytest.mark.parametrize(
         ("raw", "seqs"),
@@ -147,7 +169,8 @@ class TestSources:
             (b"[]", []),
             (b"[[1,2,3]]", None),
             (b"[[1.5,2]]", None),
-            (b"[1.0]", None),
+            (b"[1.0]", [1]),
+            (b"[-1]", None),
             (b"{}", None),
             (b"[", None),
             (b"[[0,2000000]]", None),
@@ -219,7 +242,10 @@ class TestReplace:
 
     def test_further_seqs_may_be_cited(self) -> None:
         """A replacement may cite more than it replaces, in any order."""
-        assert check(log(*TWO, event("plan/mode"), replacing(1, 1, 2, 1, 0)), V4) == []
+        assert (
+            check(log(*TWO, event("plan/mode", {"active": True}), replacing(1, 1, 2, 1, 0)), V4)
+            == []
+        )
 
     def test_what_was_lost_cannot_be_on_the_surface(self) -> None:
         """A replacement of messages that were lost is a consequence of the loss."""
@@ -260,25 +286,39 @@ class TestSystemHead:
     HEAD = (turn_start(1), *one_step(1, 1, system(1, 1), prompt()), turn_end(1))
 
     @pytest.mark.parametrize(
-        ("odd", "message"),
+        "odd",
         [
-            (system(2, 1), "a system message is added behind other messages"),
-            (
-                citing(system(2, 1, replace(3, 3)), 3),
-                "a system message replaces something else",
-            ),
-            (replacing(2, 2, 2), "the system message is replaced by something else"),
-            (replacing(2, 3, 2, 3), "the system message is replaced by something else"),
-            (
-                citing(system(2, 1, replace(2, 3)), 2, 3),
-                "the system message is replaced by something else",
-            ),
+            replacing(2, 2, 2),
+            replacing(2, 3, 2, 3),
+            citing(system(2, 1, replace(2, 3)), 2, 3),
         ],
     )
-    def test_it_stays_at_the_head(self, odd: Item, message: str) -> None:
+    def test_it_stays_at_the_head(self, odd: Item) -> None:
         """Nothing but one other system message takes its place."""
         found = check(log(*self.HEAD, *one_turn(2, odd)), V4)
-        assert [(f.rule, f.message) for f in found] == [("surface.system-head", message)]
+        assert [(f.rule, f.message) for f in found] == [
+            (
+                "surface.system-head",
+                "the system message at the head is replaced by something else",
+            )
+        ]
+
+    @pytest.mark.parametrize("odd", [system(1, 1), citing(system(1, 1, replace(2, 2)), 2)])
+    def test_without_a_head_there_is_none_any_more(self, odd: Item) -> None:
+        """Where other messages stand first, no system message has a place."""
+        found = check(log(*one_turn(1, prompt(), odd)), V4)
+        assert [(f.rule, f.message) for f in found] == [
+            ("surface.system-head", "a system message comes where none is at the head")
+        ]
+
+    def test_further_ones_are_messages_like_others(self) -> None:
+        """Behind the head they may be added, replaced and compacted."""
+        items = (
+            system(2, 1),
+            citing(system(2, 1, replace(3, 3)), 3),
+            replacing(8, 8, 8),
+        )
+        assert check(log(*self.HEAD, *one_turn(2, *items)), V4) == []
 
     def test_a_new_one_takes_its_place(self) -> None:
         """One system message may replace the other."""
@@ -298,6 +338,12 @@ class TestShape:
             (prompt(source={"kind": ""}), "source is missing"),
             (answer(1, 1, role="user"), "role is not 'assistant'"),
             (answer(1, 1, source={"kind": "user"}), "the source of an answer is not a model"),
+            (answer(1, 1, source={"kind": "model", "model": "m"}), "the source of an answer names"),
+            (answer(1, 1, source={"kind": "model", "provider": "p"}), "the source of an answer na"),
+            (prompt(source={"kind": "plugin"}), "the source names no producer"),
+            (prompt(content="hi"), "content is not a list"),
+            (prompt(content=None), "content is not a list"),
+            (answer(1, 1, content={}), "content is not a list"),
             (event("assistant/message", {"turn": 1, "step": 1}, surfaceOp="append"), "the message"),
         ],
     )
@@ -311,6 +357,8 @@ class TestShape:
         ("change", "problem"),
         [
             ({"toolCallId": ""}, "toolCallId is missing"),
+            ({"source": {"kind": "tool"}}, "the source of a result names no call"),
+            ({"content": "done"}, "content is not a list"),
             ({"source": {"kind": "user", "callId": "c"}}, "the source of a result is not a tool"),
             (
                 {"source": {"kind": "tool", "callId": "d"}},
