@@ -481,12 +481,12 @@ class TestContent:
         assert id_.encode() not in found.data
         assert b'"interrupted-tool-result-x' in found.data
 
-    def test_no_fault_comes_in_with_a_short_text(self) -> None:
-        """What is no JSON would be advised against."""
-        late = call(1, 1, "c", arguments='"an argument that is just a text"')
-        found = shrunk(log(*one_turn(1, flat_result(1, 1, "c"), late)))
-        assert [one.rule for one in found.findings] == ["tool.result-before-call"]
-        assert b"just a text" not in found.data
+    def test_no_fault_comes_in_when_something_is_left_out(self) -> None:
+        header = (header_row(Contract.V4) or {}) | {"origin": "elsewhere"}
+        data = to_lines(log(prompt()), header)
+        found = shrink(InMemory("session.v4.jsonl", data=data))
+        assert [one.rule for one in found.findings] == ["header.invalid"]
+        assert told(found)[0][2].keys() >= {"id", "role", "source"}
 
     def test_a_text_that_the_finding_needs_stays(self) -> None:
         unknown = event("agent/an-event-nobody-knows", {"text": WORDS})

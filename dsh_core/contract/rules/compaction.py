@@ -154,13 +154,13 @@ class Rules(RuleSet):
             turn_of(data.turn),
             self.run.gaps,
         )
-        settled = last is None or self._settle(last)
+        never_ended = None if last is None or self._settle(last) else last
         if self._ids(event, line, data.compaction_id, data.source_command_id):
-            new.id, new.excused = None, True
-            return
-        if last is not None and not settled:
-            problem = f"a compaction starts while {last.name} is open"
-            self.run.blame(self.trip("compaction.overlap", problem, event, line), last.key)
+            new.id = None
+        elif never_ended is not None:
+            problem = f"a compaction starts while {never_ended.name} is open"
+            known = self.trip("compaction.overlap", problem, event, line)
+            self.run.blame(known, never_ended.key)
         elif not (self._legacy and data.turn is ABSENT):
             self._judge_owner(event, line, data.turn, new)
 
@@ -232,11 +232,9 @@ class Rules(RuleSet):
         if data is None:
             return
         last = self._open
-        if not self._belongs("an end", event, line, data.compaction_id, data.source_command_id):
-            if last is not None and self._open is last and _ends(last, data.compaction_id):
-                self._open = None
-            return
-        if last is None:
+        belongs = self._belongs("an end", event, line, data.compaction_id, data.source_command_id)
+        if last is None or not belongs:
+            # What stays open is excused.
             return
         self._open = None
         self._settle(last)
@@ -268,8 +266,8 @@ class Rules(RuleSet):
         key = ("compaction-ids", hash(name_of(id_)))
         if not self.run.explained(event, key):
             self.run.blame(self.trip("compaction.ids", problem, event, line), key)
-            if self._open is not None:
-                self._open.excused = True
+        if self._open is not None:
+            self._open.excused = True
         return True
 
     def _belongs(self, what: str, event: SessionEvent, line: int, raw: Raw, command: Raw) -> bool:
@@ -294,7 +292,6 @@ class Rules(RuleSet):
         run.blame(known, key_of(id_))
         if is_open is not None:
             # It may be meant.
-            run.blame(known, is_open.key)
             is_open.excused = True
         return False
 
@@ -335,7 +332,8 @@ class Rules(RuleSet):
         if ends and event.data.turn != turn:
             # Nothing ends.
             return
-        if is_open.gaps != run.gaps or (not ends and turn is not None and self._overlaps()):
+        if not ends and turn is not None and run.enabled("turn.overlap"):
+            # The session's rules say that the end of the turn is missing, and all that it holds.
             is_open.excused = True
             return
         is_open.crossed = (event.type, event.seq, line, event.data.turn)
@@ -343,14 +341,14 @@ class Rules(RuleSet):
             isinstance(event, TurnEnd) and event.data.reason.kind in REPAIRS
         )
         if not waits or run.cause is not None:
-            self._cross(is_open, always=False)
+            self._settle(is_open, always=False)
 
-    def _overlaps(self) -> bool:
-        """Whether the session's rules say of a turn that starts that the one before has no end."""
-        return self.run.enabled("turn.overlap")
-
-    def _settle(self, last: Compaction) -> bool:
+    def _settle(self, last: Compaction, *, always: bool = True) -> bool:
         """Report the turn boundary that a compaction was open at, if there was one.
+
+        Args:
+            last: The compaction.
+            always: Whether to report it even while something explains everything.
 
         Returns:
             Whether anything explains that it has not ended.
@@ -359,12 +357,6 @@ class Rules(RuleSet):
             return True
         if last.crossed is None:
             return False
-        self._cross(last, always=True)
-        return True
-
-    def _cross(self, last: Compaction, *, always: bool) -> None:
-        if last.crossed is None:
-            return
         kind, seq, line, turn = last.crossed
         finding: Finding | None = self.run.report(
             "compaction.turn-boundary",
@@ -378,6 +370,7 @@ class Rules(RuleSet):
         )
         self.run.blame(finding, last.key)
         last.excused = True
+        return True
 
     def _end_seed(self, _event: EndSeed, _line: int) -> None:
         if not self.run.repeating:
@@ -395,8 +388,3 @@ class Rules(RuleSet):
 
 def _named(turn: int | None) -> str:
     return "no turn" if turn is None else f"turn {turn}"
-
-
-def _ends(last: Compaction, id_: Raw) -> bool:
-    """Whether an end that is at fault ends the open compaction, and not one before it."""
-    return last.excused or name_of(id_) == last.id or not is_filled(plain(id_))

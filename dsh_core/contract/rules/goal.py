@@ -19,7 +19,6 @@ from dsh_core.contract.goals import (
     snapshot,
 )
 from dsh_core.contract.rule import LATER, Rule, RuleSet
-from dsh_core.events import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,8 +85,6 @@ class Rules(RuleSet):
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
-        if self.run.contract is Contract.SEED:
-            return {}
         return {CHANGE: self._change, "user/message": self._message}
 
     def _change(self, event: SessionEvent, line: int) -> None:
@@ -101,11 +98,7 @@ class Rules(RuleSet):
         elif data["operation"] == "create":
             self._judge_create(data, event, line)
         elif fold.known:
-            clears = data["operation"] == "clear"
-            problem = self._clear_problem(data) if clears else self._revision_problem(data)
-            rule = "goal.clear" if clears else "goal.revision"
-            if not problem and not clears:
-                rule, problem = "goal.phase", self._phase_problem(data)
+            rule, problem = self._judge_later(data)
             if problem and not self.run.unseen(event):
                 self.trip(rule, problem, event, line)
         fold.change(data)
@@ -139,18 +132,27 @@ class Rules(RuleSet):
         if problem:
             self.trip("goal.create", problem, event, line)
 
-    def _clear_problem(self, data: Mapping[str, Any]) -> str:
-        goal, cleared = self._fold.current, data["cleared"]
-        problem = self._next_problem(goal, cleared["id"], cleared["revision"])
-        if problem or goal is None:
-            return problem
-        return "clearedAt is before the last change" if data["clearedAt"] < goal.updated else ""
+    def _judge_later(self, data: Mapping[str, Any]) -> tuple[str, str]:
+        """Return what is wrong with a change of a goal that was there before, and which rule says.
 
-    def _revision_problem(self, data: Mapping[str, Any]) -> str:
-        goal, record = self._fold.current, data["goal"]
-        problem = self._next_problem(goal, record["id"], record["revision"])
-        if problem or goal is None:
-            return problem
+        Args:
+            data: A well-formed change; what is wrong is empty if nothing is.
+        """
+        clears, goal = data["operation"] == "clear", self._fold.current
+        named, rule = (data["cleared"], "goal.clear") if clears else (data["goal"], "goal.revision")
+        if goal is None:
+            return rule, "there is no goal"
+        if hash(named["id"]) != goal.id:
+            return rule, f"{shown(named['id'])} is not the current goal"
+        if named["revision"] != goal.revision + 1:
+            return rule, f"revision {shown(named['revision'])} follows revision {goal.revision}"
+        if clears:
+            early = data["clearedAt"] < goal.updated
+            return rule, "clearedAt is before the last change" if early else ""
+        problem = self._kept_problem(goal, data)
+        return (rule, problem) if problem else ("goal.phase", self._phase_problem(goal, data))
+
+    def _kept_problem(self, goal: Goal, data: Mapping[str, Any]) -> str:
         if data["createdAt"] != goal.created:
             return "createdAt is another one"
         if data["updatedAt"] < goal.updated:
@@ -158,19 +160,8 @@ class Rules(RuleSet):
         rounds, known = data["roundsStarted"], self._fold.rounds
         return "" if rounds == known else f"roundsStarted is {shown(rounds)}, and not {known}"
 
-    def _next_problem(self, goal: Goal | None, id_: str, revision: float) -> str:
-        if goal is None:
-            return "there is no goal"
-        if hash(id_) != goal.id:
-            return f"{shown(id_)} is not the current goal"
-        if revision != goal.revision + 1:
-            return f"revision {shown(revision)} follows revision {goal.revision}"
-        return ""
-
-    def _phase_problem(self, data: Mapping[str, Any]) -> str:
-        goal, new, operation = self._fold.current, snapshot(data), data["operation"]
-        if goal is None:
-            return ""
+    def _phase_problem(self, goal: Goal, data: Mapping[str, Any]) -> str:
+        new, operation = snapshot(data), data["operation"]
         if operation == "edit":
             return "" if goal.same_state(new) else "an edit changes the phase, or its reason"
         if not goal.same_task(new):

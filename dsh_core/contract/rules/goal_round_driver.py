@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from dsh_core.contract.fields import fields, is_redacted, plain
 from dsh_core.contract.goals import ACTIVE, CHANGE, GoalFold, read_round
 from dsh_core.contract.rule import LATER, Rule, RuleSet
-from dsh_core.events import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +42,6 @@ class Rules(RuleSet):
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
-        if self.run.contract is Contract.SEED:
-            return {}
         return {CHANGE: self._change, "user/message": self._message}
 
     def _change(self, event: SessionEvent, _line: int) -> None:

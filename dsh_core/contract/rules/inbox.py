@@ -176,8 +176,6 @@ class Rules(RuleSet):
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
-        if self.run.contract is Contract.SEED:
-            return {}
         return {
             SPLICED: self._spliced,
             "user/message": self._message,

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsh_core import invariants
+from dsh_core.contract.findings import Severity
 from dsh_core.errors import InvariantError
 from dsh_core.llm import calls
 from dsh_core.session.closing import open_place, result_message
@@ -20,6 +21,7 @@ from tests.core.agent.support import violations, world
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dsh_core.contract.findings import Finding
     from dsh_core.session import Session
 
 SCRIPT: Final = (calls(("now", {}), ("now", {})), "one", calls(("now", {})), "two")
@@ -191,7 +193,7 @@ FAULTS: Final[dict[str, Callable[[At], Fault | None]]] = {
         "surface.marker",
     ),
     "a mark on what is no message": lambda at: Fault(
-        "plugin:x", {}, "surface.marker", {"surface_op": "append", "ignorable": True}
+        "plan/mode", {"active": True}, "surface.marker", {"surface_op": "append"}
     ),
 }
 AT_ONCE: Final = {"a result of a call that was not started": "tool.result-without-call"}
@@ -206,14 +208,14 @@ class Seen:
         fault: The fault, None if there was no place for it.
         seq: Its seq.
         raised: What appending it has raised.
-        found: The rules of what the invariants have found, in order.
+        found: What the invariants have found, in order.
         broken: Rule and seq of the violations of the whole log, in order.
     """
 
     fault: Fault | None = None
     seq: int = -1
     raised: Exception | None = None
-    found: list[str] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
     broken: list[tuple[str, int | None]] = field(default_factory=list)
 
 
@@ -229,7 +231,7 @@ def run(kind: str, first: int, *, guarded: bool) -> Seen:
                 w.tool("now", lambda _: "now")
                 if guarded:
                     await w.ctx.plugin(invariants)
-                w.ctx.on("invariants/finding", lambda _, finding: seen.found.append(finding.rule))
+                w.ctx.on("invariants/finding", lambda _, finding: seen.found.append(finding))
                 agent = w.agent()
 
                 def inject(session: Session, entry: Any) -> None:
@@ -292,7 +294,8 @@ def test_with_the_invariants_the_append_of_a_fault_raises_an_error_that_names_it
     assert seen.raised.detail.startswith(f"{rule}: ")
     assert seen.raised.code == "INVARIANT"
     assert seen.broken[0] == (seen.fault.rule, seen.seq)
-    assert seen.found[0] == rule
+    first_broken = next(f for f in seen.found if f.severity is not Severity.ADVICE)
+    assert first_broken.rule == rule
 
 
 @pytest.mark.parametrize("kind", FAULTS)

@@ -334,8 +334,27 @@ def test_july_left_fields_out() -> None:
     assert violations(check(events, V0, header=V3_HEADER)) != []
 
 
+def test_what_july_did_write_is_judged() -> None:
+    for rule, items in {
+        "compaction.ids": (start(""), failed("")),
+        "compaction.owner": (start(turn=2), failed(turn=2)),
+        "compaction.shadow": (start(), summed(**shadow([], {})), end()),
+    }.items():
+        assert rules(violations(check(logged(*items), V0))) == [rule]
+    assert rules(violations(check(logged(start(), failed(turn=2)), V0))) == ["compaction.owner"]
+
+
 def test_a_turn_that_july_left_out_is_not_compared() -> None:
-    assert violations(check(logged(start(), without(failed(), "turn")), V0)) == []
+    events = logged(start(), without(failed(), "turn"))
+    assert violations(check(events, V0)) == []
+    found = check(events, V0, header=V3_HEADER)
+    assert rules(violations(found)) == ["compaction.owner"]
+
+
+def test_a_log_of_july_that_is_held_to_v4_needs_ids() -> None:
+    events = logged(without(start(), "compactionId"), without(failed(), "compactionId"))
+    found = rules(violations(check(events, V4, header=header_row(V0))))
+    assert found == ["header.invalid", "compaction.ids"]
 
 
 @pytest.mark.parametrize(
@@ -346,6 +365,7 @@ def test_a_turn_that_july_left_out_is_not_compared() -> None:
         ({"kind": "plugin", "plugin": "compact", "compactionId": "c"}, []),
         ({"kind": "plugin", "plugin": "compact"}, []),
         ({"kind": "plugin", "plugin": "other", "compactionId": "d"}, []),
+        ({"kind": "user", "plugin": "compact", "compactionId": "d"}, []),
     ],
 )
 def test_checkpoints_were_a_plugins_messages_until_v3(
@@ -353,6 +373,11 @@ def test_checkpoints_were_a_plugins_messages_until_v3(
 ) -> None:
     events = logged(start(), summed(), replacing(source), end())
     assert rules(violations(check(events, V0, header=V3_HEADER))) == found
+
+
+def test_a_checkpoint_of_v4_has_an_id() -> None:
+    events = logged(start(), summed(), replacing({"kind": "compact-checkpoint"}), end())
+    assert rules(violations(check(events, V4))) == ["compaction.ids"]
 
 
 def test_june_has_no_compactions() -> None:

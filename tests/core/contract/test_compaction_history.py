@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.run import SourceKind
 from dsh_core.decode import to_raw
 from dsh_core.events import Contract
@@ -21,6 +22,7 @@ from tests.checking import (
     make_checker,
     one_turn,
     rules,
+    step_start,
     summary,
     turn_end,
     turn_start,
@@ -98,6 +100,16 @@ def test_whoever_goes_on_with_a_repaired_session_is_not_blamed(kind: str) -> Non
     assert told(unmarked, source=SourceKind.LIVE) == [(BOUNDARY, 8)]
 
 
+def test_whoever_starts_a_turn_meanwhile_is_told_at_once() -> None:
+    events = log(*BEGIN, turn_end(1), start(turn=None), turn_start(2), failed(turn=None))
+    assert told(events, source=SourceKind.LIVE) == [(BOUNDARY, 7)]
+
+
+def test_whoever_writes_is_told_of_one_cause_once() -> None:
+    events = log(*BEGIN, start(), failed("d"), turn_end(1), turn_start(2))
+    assert told(events, source=SourceKind.LIVE) == [("compaction.mismatch", 6)]
+
+
 def test_a_turn_end_that_ends_nothing_is_no_boundary() -> None:
     events = log(*BEGIN, start(), turn_end(2), failed(), turn_end(1))
     assert rules(violations(check(events, V4))) == ["turn.end-mismatch"]
@@ -163,6 +175,36 @@ def test_a_stream_does_not_show_how_a_crash_was_repaired() -> None:
     assert violations(check(kept, V4, source=SourceKind.STREAM)) == []
 
 
+ALONE = CATALOGUE.select(["owner:compaction"])
+
+
+@pytest.mark.parametrize("source", [SourceKind.LOG, SourceKind.STREAM])
+@pytest.mark.parametrize("seq", range(7, 13))
+def test_what_is_missing_counts_also_where_only_compactions_are_judged(
+    seq: int, source: SourceKind
+) -> None:
+    kept = [one for one in WHOLE if one["seq"] != seq]
+    assert check(kept, V4, source=source, chosen=ALONE) == []
+
+
+def test_a_resume_that_uses_numbers_again_explains_what_was_open() -> None:
+    before = log(*BEGIN, start(), summed())
+    after = log(turn_start(2), start("d", 2), failed("d", 2), turn_end(2), first=6)
+    later = [{**one, "time": one["time"] + 1000} for one in after]
+    events = [*before, *later]
+    assert violations(check(events, V4, source=SourceKind.STREAM)) == []
+
+
+def test_a_turn_whose_start_was_lost_may_own_a_compaction() -> None:
+    kept = [one for one in WHOLE if one["seq"] not in (5, 6)]
+    assert check(kept, V4, source=SourceKind.STREAM, chosen=ALONE) == []
+
+
+def test_a_boundary_soon_after_a_loss_is_explained() -> None:
+    events = log(*BEGIN, start(), turn_end(1), *one_turn(2), *one_turn(3))
+    assert lost(events, 3) == []
+
+
 def test_what_begins_after_a_loss_is_judged_again() -> None:
     later = (start("d", None), failed("e", None), start("f", None), end("f", None))
     events = log(*BEGIN, turn_end(1), *one_turn(2), *one_turn(3), *later)
@@ -178,6 +220,20 @@ def test_a_burst_that_repeats_a_compaction_is_one_finding() -> None:
 
 
 # One cause, one finding
+
+
+def test_a_burst_does_not_move_what_is_open() -> None:
+    events = log(*BEGIN, start(), summed(), checkpoint(), end(), start("d"))
+    for repeated in (events[7:8], events[5:6], events[8:9]):
+        again = [*events, *repeated, *log(end("d"), turn_end(1), first=10)]
+        found = rules(violations(check(again, V4)))
+        assert found == ["seq.regressed", "compaction.end-without-summary"]
+
+
+def test_a_boundary_explains_what_comes_of_the_compaction_later() -> None:
+    events = log(*BEGIN, start(), turn_end(1), start("d", None), failed("c", None))
+    found = violations(check([*events, *log(failed("d", None), first=9)], V4))
+    assert summary(found) == [(BOUNDARY, 2, 6, 8)]
 
 
 def test_what_follows_from_an_overlap_is_no_news() -> None:
@@ -198,6 +254,25 @@ def test_a_summary_in_the_wrong_place_is_one_fault() -> None:
     assert summary(violations(late)) == [("compaction.end-without-summary", 2, 6, 7)]
 
 
+@pytest.mark.parametrize(
+    ("items", "rule"),
+    [
+        (
+            (turn_end(1), event("request/header"), start(turn=2), failed(turn=2)),
+            "event.outside-turn",
+        ),
+        ((turn_end(1), step_start(2, 1), start(turn=2), failed(turn=2)), "step.outside-turn"),
+        ((turn_end(2), start(turn=None), failed(turn=None)), "turn.end-mismatch"),
+        ((turn_end(2), start(turn=2), failed(turn=2)), "turn.end-mismatch"),
+    ],
+)
+def test_turns_that_are_at_fault_explain_what_compactions_name(
+    items: tuple[Item, ...], rule: str
+) -> None:
+    found = violations(check(log(*BEGIN, *items), V4))
+    assert [(f.rule, f.count) for f in found] == [(rule, 2)]
+
+
 def test_a_turn_whose_end_is_missing_explains_a_compaction_between_turns() -> None:
     events = log(*BEGIN, start(turn=None), failed(turn=None), turn_start(2), turn_end(2))
     (found,) = violations(check(events, V4))
@@ -213,6 +288,8 @@ def test_a_turn_whose_start_is_missing_explains_a_compaction_in_it() -> None:
 def test_a_turn_that_overlaps_explains_a_compaction_that_never_ends() -> None:
     events = log(*BEGIN, start(), turn_start(2), failed(), turn_end(2))
     assert rules(violations(check(events, V4))) == ["turn.overlap"]
+    never = log(*BEGIN, start(), turn_start(2), turn_end(2))
+    assert rules(violations(check(never, V4))) == ["turn.overlap"]
     found = check(events, V4, chosen=frozenset({BOUNDARY}))
     assert [(f.rule, f.seq) for f in found] == [(BOUNDARY, 6)]
 

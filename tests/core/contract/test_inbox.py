@@ -241,12 +241,18 @@ class TestClaimOrder:
         findings = check(log(insert("u"), *items), V4)
         assert summary(findings) == [("inbox.claim-order", 4, 1, 5)]
 
+    def test_an_end_that_nothing_began_explains_what_lies_before_the_next_turn(self) -> None:
+        items = insert("u"), *turn(), turn_end(2), claim(), *turn(n=3, said=["u"])
+        findings = check(log(*items), V4)
+        assert summary(findings) == [("turn.end-mismatch", 3, 5, 7)]
+
 
 class TestHistory:
     """What was inherited, lost or repeated."""
 
     def test_what_was_inherited_is_not_judged(self) -> None:
-        items = insert("u", start=5), splice(), claim(), insert("u", outcome="x"), insert("u")
+        twisted = insert("u", start=-1), insert("u", target="x"), splice(inserted=5)
+        items = *twisted, insert("u", start=5), splice(), claim(), insert("u", outcome="x")
         assert found(*items, CUT, insert("x"), header=CHILD) == []
 
     def test_of_an_empty_inheritance_the_own_lists_are_known(self) -> None:
@@ -276,6 +282,26 @@ class TestHistory:
     def test_a_resume_empties_no_list(self) -> None:
         assert found(insert("u"), RESUMED, cancel()) == []
         assert found(insert("u"), RESUMED, insert("u")) == [("inbox.duplicate-id", 2)]
+
+    @pytest.mark.parametrize(
+        "items",
+        [
+            (insert("u", "v"), turn_start(1), claim(), turn_end(1), turn_start(2), claim()),
+            (
+                insert("a", "b", target=NEXT_STEP),
+                turn_start(1),
+                cancel(target=NEXT_STEP),
+                turn_end(1),
+                turn_start(2),
+                claim(1, target=NEXT_STEP),
+            ),
+        ],
+    )
+    def test_after_the_turn_of_a_gap_too(self, items: tuple[Item, ...]) -> None:
+        events = log(*items)
+        del events[2]
+        assert rules(check(events, V4)) == ["seq.gap"]
+        assert check(events, V4, source=STREAM) == []
 
     @pytest.mark.parametrize("item", [cancel(), insert("x", start=1), insert("v")])
     def test_changes_that_were_lost_explain_what_does_not_fit(self, item: Item) -> None:
