@@ -39,11 +39,16 @@ demo: $(READY) ## Show what dsh-otel makes of the sample sessions
 test: $(READY) ## Run the unit tests (ARGS="-k word" for some of them)
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 
+.PHONY: cover
+cover: $(READY) ## Run the unit tests and say which branches they leave out
+	@$(BIN)/python -m pytest -n auto --cov=dsh_core --cov=dsh_otel --cov-branch \
+		--cov-report=term:skip-covered $(ARGS)
+
 # What cannot be built here is skipped by the tests that need it, and named at the end of the run.
 .PHONY: e2e
 e2e: $(READY) ## Run the slow tests: real servers, runtimes and browsers
 	@$(BIN)/python -m tests.e2e.programs || true
-	@$(BIN)/python -m pytest -m "slow or e2e" --no-cov --timeout=600 $(ARGS)
+	@$(BIN)/python -m pytest -m "slow or e2e" --timeout=600 $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Check style, types and the direction of imports

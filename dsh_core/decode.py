@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, UNREADABLE, KnownEvent, UnknownEvent
-from dsh_core.faults import Fault
+from dsh_core.faults import Fault, counted
 from dsh_core.payloads import ABSENT, NO_NUMBER, Part, StreamEntry
 
 if TYPE_CHECKING:
@@ -74,6 +74,16 @@ class Envelope(Struct, rename="camel", gc=False):
     surface_op: Raw = ABSENT
     source_event_seqs: Raw = ABSENT
     ignorable: Raw = ABSENT
+
+
+class ExactEnvelope(Envelope, gc=False, forbid_unknown_fields=True):
+    """The envelope of v4, which has no further keys."""
+
+
+ENVELOPE_KEYS: Final = frozenset(
+    field.encode_name for field in msgspec.structs.fields(ExactEnvelope)
+)
+"""The keys that a row of v4 may have."""
 
 
 def strict_decoder(*, packed: bool) -> msgspec.json.Decoder[Any]:
@@ -145,7 +155,7 @@ def _event(kind: str, data: Any, seq: int, time: int, more: tuple[Raw, Raw, Raw]
 
 
 def from_mapping(
-    source: Mapping[str, Any], *, line: int = 0, note: str = ""
+    source: Mapping[str, Any], *, line: int = 0, note: str = "", exact: bool = False
 ) -> tuple[SessionEvent, list[Fault]]:
     """Build an event from any mapping; total: what is wrong becomes a fault, never an exception.
 
@@ -153,12 +163,16 @@ def from_mapping(
         source: The event as a mapping of the wire's names, of whatever quality.
         line: 1-based line for the faults; 0 when the event came from no file.
         note: Something already known to be wrong with the envelope (a NaN, say).
+        exact: Whether a key that no envelope has is wrong (v4).
 
     Returns:
         The event, with `UNREADABLE` for a seq or time that cannot be read, and at most one
         ``envelope.invalid`` fault that names everything wrong with it.
     """
     problems = [note] if note else []
+    odd = len(source.keys() - ENVELOPE_KEYS) if exact else 0
+    if odd:
+        problems.append(counted(odd, "unknown key"))
     kind = source.get("type")
     if not isinstance(kind, str) or not kind:
         problems.append(_problem("type", "a string", kind))

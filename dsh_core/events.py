@@ -93,8 +93,13 @@ class SessionEvent(Struct, rename="camel", kw_only=True, gc=False):
         return self.surface_op is ABSENT or bytes(self.surface_op) == b'"append"'
 
 
-class KnownEvent(SessionEvent, tag_field="type", kw_only=True, gc=False):
-    """Base of the events whose type is known; the type is the class's tag."""
+class KnownEvent(
+    SessionEvent, tag_field="type", kw_only=True, gc=False, forbid_unknown_fields=True
+):
+    """Base of the events whose type is known; the type is the class's tag.
+
+    A row with further keys is read in a slower way, which can tell what is wrong with it.
+    """
 
 
 class TurnStart(KnownEvent, tag="turn/start", gc=False):

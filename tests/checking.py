@@ -137,7 +137,8 @@ def answer(turn: int, step: int, *ids: str, op: Any = "append", **message: Any) 
         "content": [*text("hm"), *tools],
         **message,
     }
-    return event("assistant/message", {"turn": turn, "step": step, "message": whole}, surfaceOp=op)
+    data = {"turn": turn, "step": step, "message": whole, "stream": []}
+    return event("assistant/message", data, surfaceOp=op)
 
 
 def prompt(op: Any = "append", **message: Any) -> Item:

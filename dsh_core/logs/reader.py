@@ -19,6 +19,7 @@ import msgspec
 from dsh_core.decode import (
     PACKED_ROWS,
     Envelope,
+    ExactEnvelope,
     PackedRow,
     from_envelope,
     from_mapping,
@@ -110,7 +111,9 @@ class SessionLog:
         self._strict = strict_decoder(packed=expand)
         self._decode_lines = self._strict.decode_lines
         self._expand = expand
-        self._envelopes = msgspec.json.Decoder(Envelope)
+        self._exact = self.header.version == NEWEST_VERSION
+        kind = ExactEnvelope if self._exact else Envelope
+        self._envelopes: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(kind)
         self._held: list[tuple[bytes, int]] = []
 
     def _first_with_content(self) -> Lines | Piece | BadFrame | None:
@@ -322,7 +325,7 @@ class SessionLog:
         if found.unterminated and not found.values:
             self._held = [(data, line)]
             return
-        yield from _salvaged(found, line)
+        yield from _salvaged(found, line, exact=self._exact)
 
     def _continue(self, data: bytes, line: int) -> Iterator[Batch | Fault]:
         """Take a line as part of a string that an earlier line left open, if that makes JSON."""
@@ -384,14 +387,14 @@ def _require_known(version: object) -> None:
         raise UnsupportedFormatError(message)
 
 
-def _salvaged(found: Salvage, line: int) -> Iterator[Batch | Fault]:
+def _salvaged(found: Salvage, line: int, *, exact: bool = False) -> Iterator[Batch | Fault]:
     yield from found.faults
     for value in found.values:
         if value.get("type") in _ROW_TYPES and "seq0" in value:
             message = "packed row with fields of a wrong kind"
             yield Fault("line.row-malformed", message, line, lost=True)
             continue
-        event, faults = from_mapping(value, line=line, note=found.note)
+        event, faults = from_mapping(value, line=line, note=found.note, exact=exact)
         yield from faults
         yield Batch([event], [line])
 

@@ -306,7 +306,7 @@ class Rules(RuleSet):
 
     def _turn_end(self, event: TurnEnd, _line: int) -> None:
         turn = event.data.turn
-        if not self._claimed or turn != self.run.timeline.turn or self.run.repeating:
+        if turn != self.run.timeline.turn:
             return
         claimed, self._claimed = self._claimed.values(), {}
         if self._claimed_in != (turn, self.run.gaps) or event.data.reason.kind not in REACHED:

@@ -9,6 +9,7 @@ from dsh_core.contract.fields import fields, is_whole, plain
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.contract.surface import HEAD, MESSAGES, ON_SURFACE, ends_of, kind_of
 from dsh_core.events import (
+    AssistantAttempt,
     AssistantMessage,
     Contract,
     SessionEvent,
@@ -86,7 +87,7 @@ class Rules(RuleSet):
             "message.shape",
             "a message's role, source, ids or content are missing or contradict each other",
             "Write messages through the session, which fills them in.",
-            on=ON_SURFACE,
+            on=(*ON_SURFACE, "assistant/attempt"),
             contracts=LATER,
         ),
     )
@@ -106,6 +107,9 @@ class Rules(RuleSet):
     def _any(self, event: SessionEvent, line: int) -> None:
         if type(event) in MESSAGES:
             self._message(event, line)
+        elif isinstance(event, AssistantAttempt):
+            if self._exact and not _is_list(event.data.stream):
+                self._report("message.shape", "stream is not a list", event, line)
         elif self._exact and isinstance(event, UnknownEvent) and event.ignorable is not ABSENT:
             # Whoever does not know it passes it over.
             return
@@ -219,9 +223,11 @@ class Rules(RuleSet):
             return ""
         if source.kind != "model":
             return "the source of an answer is not a model"
-        if self._exact and not (source.provider and source.model):
+        if not self._exact:
+            return ""
+        if not (source.provider and source.model):
             return "the source of an answer names no provider or model"
-        return ""
+        return "" if _is_list(event.data.stream) else "stream is not a list"
 
     def _result_problem(self, event: ToolResult, message: Message) -> str:
         source = message.source

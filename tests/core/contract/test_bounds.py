@@ -134,7 +134,7 @@ class Session:
         block = {"type": "tool-call", "id": call, "name": "t", "arguments": "{}"}
         source = {"kind": "model", **MODEL}
         message = {"id": self.id(), "role": "assistant", "source": source, "content": [block]}
-        self.say("assistant/message", self.here(message=message))
+        self.say("assistant/message", self.here(message=message, stream=[]))
         seq = self.put("tool/call", self.here(callId=call, name="t", arguments="{}"))
         question = {"id": self.id("q")}
         self.put("approval/asked", {**question, "toolName": "t"})

@@ -165,6 +165,12 @@ class TestDuplicates:
             ("inbox.duplicate-id", 2)
         ]
 
+    def test_the_longest_list_whose_ids_are_followed(self) -> None:
+        many = insert(*map(str, range(MAX_FOLLOWED)))
+        assert found(many, insert("0", target=NEXT_STEP)) == [("inbox.duplicate-id", 1)]
+        unseen = insert("x", start=MAX_FOLLOWED - 1), insert("x", target=NEXT_STEP)
+        assert found(*unseen) == [("inbox.bounds", 0), ("inbox.duplicate-id", 1)]
+
     def test_once_a_long_list_is_empty_it_is_followed_again(self) -> None:
         many = insert(*map(str, range(MAX_FOLLOWED + 1)))
         emptied = many, cancel(MAX_FOLLOWED + 1), insert("u")
@@ -244,7 +250,7 @@ class TestClaimOrder:
     def test_an_end_that_nothing_began_explains_what_lies_before_the_next_turn(self) -> None:
         items = insert("u"), *turn(), turn_end(2), claim(), *turn(n=3, said=["u"])
         findings = check(log(*items), V4)
-        assert summary(findings) == [("turn.end-mismatch", 3, 5, 7)]
+        assert summary(findings) == [("turn.end-mismatch", 2, 5, 6)]
 
 
 class TestHistory:
@@ -270,8 +276,23 @@ class TestHistory:
     def test_what_needs_no_history_is_found_all_the_same(self) -> None:
         assert found(insert("u"), CUT, splice(), header=CHILD) == [("inbox.noop", 2)]
 
-    def test_what_looked_own_in_a_fork_of_a_fork_is_forgotten(self) -> None:
-        assert found(CUT, insert("u", start=3), CUT, insert("x"), header=CHILD) == []
+    @pytest.mark.parametrize(
+        "items",
+        [
+            (insert("u", start=3),),
+            (insert("u", start=-1),),
+            (insert("u"), insert("u")),
+            (splice(),),
+            (insert("u", outcome="x"),),
+            (insert("u"), claim()),
+            (insert("u", "v"), turn_start(1), claim(2), turn_end(1)),
+        ],
+    )
+    def test_what_looked_own_in_a_fork_of_a_fork_is_forgotten(
+        self, items: tuple[Item, ...]
+    ) -> None:
+        assert len(found(CUT, *items, header=CHILD)) == 1
+        assert found(CUT, *items, CUT, insert("x"), header=CHILD) == []
 
     def test_an_inherited_length_tells_the_own_part_too(self) -> None:
         """Formats v0 and v1 say where the inherited part ends in the header."""
@@ -319,6 +340,12 @@ class TestHistory:
         events = log(turn_start(1), insert("u"), insert("v"), turn_end(1), turn_start(2))
         again = log(cancel(), cancel(), insert("w"), turn_end(2), first=5)
         assert rules(check([*events, *events[1:3], *again], V4)) == ["seq.regressed"]
+
+    def test_changes_that_only_look_repeated_may_be_news(self) -> None:
+        events = log(turn_start(1), insert("u"), insert("v"), turn_end(1))
+        new = log(insert("x", target=NEXT_STEP), first=2)
+        tail = log(turn_end(1), turn_start(2), claim(target=NEXT_STEP), turn_end(2), first=3)
+        assert rules(check([*events[:3], *new, *tail], V4)) == ["seq.duplicate"]
 
     @pytest.mark.parametrize("data", [None, 5, "x", [], [{}]])
     def test_a_change_that_cannot_be_read_explains_what_does_not_fit(self, data: Any) -> None:

@@ -90,6 +90,17 @@ def test_it_may_vanish_if_no_step_follows() -> None:
     assert missing(turn_start(1), *one_step(1, 1), *late, turn_end(1)) == []
 
 
+def test_a_step_of_another_turn_is_none() -> None:
+    events = log(insert("u"), turn_start(1), claim(), step_start(7, 1), turn_end(1))
+    assert [f.rule for f in check(events, V4)] == ["step.outside-turn"]
+
+
+def test_the_end_of_another_turn_decides_nothing() -> None:
+    items = turn_start(1), claim(), step_start(1, 1), turn_end(7), prompt(id="u"), step_end(1, 1)
+    events = log(insert("u"), *items, turn_end(1))
+    assert [f.rule for f in check(events, V4)] == ["turn.end-mismatch"]
+
+
 def test_cancelled_messages_are_not_missed() -> None:
     assert missing(insert("u"), *turn(cancel())) == []
 
@@ -107,8 +118,13 @@ def test_a_turn_that_never_ended_is_not_judged() -> None:
 
 def test_of_messages_without_a_known_id_nothing_is_said() -> None:
     assert missing(insert({}), *turn(claim())) == []
-    many = [str(number) for number in range(MAX_CLAIMED + 1)]
-    assert missing(insert(*many, target=NEXT_STEP), *turn(claim(len(many), target=NEXT_STEP))) == []
+
+
+def test_more_messages_than_are_followed_are_not_missed() -> None:
+    many = [str(number) for number in range(MAX_CLAIMED)]
+    queued = insert("u"), insert(*many, target=NEXT_STEP)
+    items = turn(claim(), claim(MAX_CLAIMED, target=NEXT_STEP), said=["u", *many[:-1]])
+    assert missing(*queued, *items) == []
 
 
 def test_a_message_without_an_id_may_be_any() -> None:

@@ -68,6 +68,7 @@ def chunks(*stream: Event, turn: int = 1, step: int = 1) -> tuple[Item, ...]:
 def reply(turn: int = 1, step: int = 1, **more: Any) -> Item:
     """Return the answer that a stream settles to."""
     kind, data, envelope = answer(turn, step)
+    del data["stream"]
     return kind, {**data, **more}, envelope
 
 
@@ -214,8 +215,8 @@ class TestNoFinish:
         assert rules(found) == ["llm.block-reopened"]
 
     def test_an_answer_without_a_stream_is_none(self) -> None:
-        assert check(log(*one_turn(1, reply())), V4) == []
         assert check(log(*one_turn(1, reply(stream=[]))), V4) == []
+        assert check(log(*one_turn(1, reply())), V0) == []
 
     def test_a_step_that_ends_cuts_the_stream(self) -> None:
         items = one_step(1, 1, *chunks(start(), delta()))
@@ -282,9 +283,16 @@ class TestGaps:
 class TestShapes:
     """Streams of any shape."""
 
-    @pytest.mark.parametrize("odd", [None, 5, "x", {}, [5], [[]], [{}], [{"type": 5}], [None]])
+    @pytest.mark.parametrize("odd", [[5], [[]], [{}], [{"type": 5}], [None]])
     def test_odd_streams_are_no_news(self, odd: Any) -> None:
         assert check(log(*one_turn(1, reply(stream=odd))), V4) == []
+
+    @pytest.mark.parametrize("odd", [None, 5, "x", {}])
+    def test_what_is_no_stream_is_a_fault_of_the_message(self, odd: Any) -> None:
+        attempt = event("assistant/attempt", {"turn": 1, "step": 1, "stream": odd})
+        for item in (reply(stream=odd), attempt):
+            assert rules(check(log(*one_turn(1, item)), V4)) == ["message.shape"]
+            assert check(log(*one_turn(1, item)), V0) == []
 
     @pytest.mark.parametrize("odd", [None, 5, "x", [], {}, {"type": 5}, {"type": "usage"}])
     def test_odd_chunks_are_no_news(self, odd: Any) -> None:

@@ -714,6 +714,26 @@ def read_in_batches(data: bytes, name: str = "s.jsonl") -> list[tuple[SessionEve
     return list(zip(found.events, found.lines, strict=True))
 
 
+class TestKeys:
+    """Rows with keys that no envelope has."""
+
+    @pytest.mark.parametrize("contract", [Contract.SEED, Contract.V0, Contract.V4])
+    def test_only_october_minds_them(self, contract: Contract) -> None:
+        """Everywhere the event is read; in a log of October the row is at fault."""
+        rows = log(*one_turn(1))
+        rows[1] = {**rows[1], "host": "h", "ts": 5}
+        source = SessionLog(io.BytesIO(to_lines(rows, header_row(contract))), "session.jsonl")
+        events, faults = [], []
+        for item in source.read():
+            if isinstance(item, Batch):
+                events += item.events
+            else:
+                faults.append((item.rule, item.message, item.seq, item.lost))
+        assert [event.seq for event in events] == [0, 1, 2, 3]
+        due = [("envelope.invalid", "2 unknown keys", 1, False)]
+        assert faults == (due if contract is Contract.V4 else [])
+
+
 class TestDecoders:
     """The three ways of decoding agree."""
 
