@@ -15,6 +15,7 @@ from dsh_core.payloads import (
     AssistantMessageData,
     Block,
     Finish,
+    InboxData,
     ToolResultData,
     TurnEndData,
     blocks,
@@ -220,3 +221,32 @@ class TestTurnReason:
     def test_other_reasons_have_none(self) -> None:
         """A turn that completed has no failure."""
         assert TurnEndData().reason.failure is None
+
+
+class TestInbox:
+    """Changes of the inbox, of which what cannot be read counts as nothing."""
+
+    @pytest.mark.parametrize(
+        ("value", "number"),
+        [
+            *[(5, 5), (-1, -1), (2.0, 2), (2**70, 2**70)],
+            *[(None, 0), (True, 0), (1.5, 0), ("5", 0), ([5], 0), ({}, 0)],
+        ],
+    )
+    def test_numbers(self, value: Any, number: int) -> None:
+        data = msgspec.json.decode(
+            json.dumps({"start": value, "removedCount": value}), type=InboxData
+        )
+        assert (data.start, data.removed_count) == (number, number)
+
+    @pytest.mark.parametrize(
+        ("value", "marked"), [("canceled", True), ("", True), (5, True), (None, False)]
+    )
+    def test_outcomes(self, value: Any, marked: bool) -> None:
+        data = msgspec.json.decode(json.dumps({"outcome": value}), type=InboxData)
+        assert data.has_outcome is marked
+
+    def test_of_an_empty_payload_there_is_nothing(self) -> None:
+        data = InboxData()
+        assert (data.start, data.removed_count, data.has_outcome) == (0, 0, False)
+        assert list(data.inserted) == []

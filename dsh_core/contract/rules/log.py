@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
-    from dsh_core.events import EndSeed
+    from dsh_core.events import EndSeed, RequestHeader
 
 V4 = (Contract.V4,)
 FIRST_V2: Final = 2
@@ -116,6 +116,8 @@ class Rules(RuleSet):
         found: dict[str, Handler] = dict.fromkeys(UNTYPED, self._untyped)
         if self.run.contract is not Contract.SEED:
             found |= {EVERY: self._any, "session/end-seed": self._end_seed}
+        if self.run.contract is Contract.V4:
+            found["request/header"] = self._request
         return found
 
     def _untyped(self, event: SessionEvent, line: int) -> None:
@@ -123,6 +125,12 @@ class Rules(RuleSet):
         if memoryview(event.data)[0] != _OBJECT:
             problem = "data must be an object"
             self.run.report("envelope.invalid", problem, seq=event.seq, line=line)
+
+    def _request(self, event: RequestHeader, line: int) -> None:
+        config = event.data.header.config
+        if not (config.provider and config.model):
+            problem = "request/header names no provider or model"
+            self.trip("envelope.invalid", problem, event, line)
 
     def _any(self, event: SessionEvent, line: int) -> None:
         run = self.run

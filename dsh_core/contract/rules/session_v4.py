@@ -11,6 +11,7 @@ from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.contract.rules.results import not_started
 from dsh_core.contract.run import CallKey
 from dsh_core.events import Contract, StepEnd
+from dsh_core.payloads import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +116,8 @@ class Rules(RuleSet):
             elif len(self._calls) < MAX_ADVERTISED:
                 # A call that came before its answer runs already.
                 started = block.id in self.run.timeline.pending
-                self._calls[block.id] = _Advertised(block.name, block.argument_text, started)
+                arguments = "" if block.arguments is ABSENT else block.argument_text
+                self._calls[block.id] = _Advertised(block.name, arguments, started)
             else:
                 self._overflow = True
         if repeated:
@@ -144,7 +146,7 @@ class Rules(RuleSet):
                 problem = ""
         elif known.name != data.name:
             problem = f"is for {data.name!r}, the answer asked for {known.name!r}"
-        elif known.arguments is not None and known.arguments != data.arguments:
+        elif known.arguments != data.arguments:
             problem = "has other arguments than the answer"
         else:
             problem = ""

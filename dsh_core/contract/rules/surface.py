@@ -107,13 +107,14 @@ class Rules(RuleSet):
     def _any(self, event: SessionEvent, line: int) -> None:
         if type(event) in MESSAGES:
             self._message(event, line)
-        elif isinstance(event, AssistantAttempt):
-            if self._exact and not _is_list(event.data.stream):
-                self._report("message.shape", "stream is not a list", event, line)
-        elif self._exact and isinstance(event, UnknownEvent) and event.ignorable is not ABSENT:
-            # Whoever does not know it passes it over.
             return
-        elif event.surface_op is not ABSENT or event.source_event_seqs is not ABSENT:
+        if isinstance(event, AssistantAttempt) and self._exact and not _is_list(event.data.stream):
+            self._report("message.shape", "stream is not a list", event, line)
+        if event.surface_op is ABSENT and event.source_event_seqs is ABSENT:
+            return
+        # Whoever does not know an event that may be ignored passes it over.
+        ignored = isinstance(event, UnknownEvent) and event.ignorable is not ABSENT
+        if not (self._exact and ignored):
             self.run.report(
                 "surface.marker",
                 f"{event.type[:80]} carries surface fields",

@@ -39,7 +39,7 @@ from tests.core.contract.compactions import (
     start,
     summed,
 )
-from tests.strategies import Events, header_row
+from tests.strategies import MODEL, Events, header_row
 
 V0, V4 = Contract.V0, Contract.V4
 BOUNDARY = "compaction.turn-boundary"
@@ -258,7 +258,12 @@ def test_a_summary_in_the_wrong_place_is_one_fault() -> None:
     ("items", "rule"),
     [
         (
-            (turn_end(1), event("request/header"), start(turn=2), failed(turn=2)),
+            (
+                turn_end(1),
+                event("request/header", {"header": {"config": MODEL}}),
+                start(turn=2),
+                failed(turn=2),
+            ),
             "event.outside-turn",
         ),
         ((turn_end(1), step_start(2, 1), start(turn=2), failed(turn=2)), "step.outside-turn"),

@@ -182,6 +182,10 @@ class TestPrompts:
             ("goal-driver.prompt", 1)
         ]
 
+    def test_the_longest_objective_that_is_looked_for(self) -> None:
+        items = create(objective="x" * MAX_OBJECTIVE), begin(content=text("Round: 1/3"))
+        assert found(*items) == [("goal-driver.prompt", 1)]
+
     def test_the_last_edit_counts(self) -> None:
         edit = then("edit", 2, objective="other", maxGoalRounds=5)
         new, old = begin(1, 2, content=text(words(1, 5, "other"))), begin(1, 2)
@@ -242,6 +246,11 @@ class TestHistory:
     def test_repeated_rounds_are_no_news(self) -> None:
         events = log(create(), *turn(begin()), *turn(begin(2), n=2))
         assert rules(check([*events[:4], *events[2:]], V4)) == ["seq.regressed"]
+
+    def test_rounds_that_only_look_repeated_may_be_news(self) -> None:
+        events = log(create(), *turn(begin()))
+        new, tail = log(begin(2), first=2), log(turn_end(1), *turn(begin(3), n=2), first=3)
+        assert rules(check([*events[:3], *new, *tail], V4)) == ["seq.duplicate"]
 
     @pytest.mark.parametrize("source", [None, 5, "goal", [], {}, {"kind": 5}, {"kind": ["goal"]}])
     def test_a_source_that_is_none_is_no_goal(self, source: Any) -> None:

@@ -85,6 +85,10 @@ class TestOutside:
             ("hook.outside-turn", 3, 0, 2)
         ]
 
+    def test_an_end_that_nothing_began_explains_what_lies_before_the_next_turn(self) -> None:
+        items = *turn(), turn_end(2), invoked(9), *turn(n=3)
+        assert summary(check(log(*items), V4)) == [("turn.end-mismatch", 2, 2, 3)]
+
     def test_in_the_next_turn_it_is_judged_again(self) -> None:
         items = *turn(), invoked(), *turn(n=2), invoked(2)
         assert found(*items) == [("hook.outside-turn", 2), ("hook.outside-turn", 5)]

@@ -170,6 +170,8 @@ class TestDuplicates:
         assert found(many, insert("0", target=NEXT_STEP)) == [("inbox.duplicate-id", 1)]
         unseen = insert("x", start=MAX_FOLLOWED - 1), insert("x", target=NEXT_STEP)
         assert found(*unseen) == [("inbox.bounds", 0), ("inbox.duplicate-id", 1)]
+        removed = cancel(1, start=MAX_FOLLOWED - 1), insert("x"), insert("x")
+        assert found(*removed) == [("inbox.bounds", 0), ("inbox.duplicate-id", 2)]
 
     def test_once_a_long_list_is_empty_it_is_followed_again(self) -> None:
         many = insert(*map(str, range(MAX_FOLLOWED + 1)))

@@ -105,10 +105,18 @@ class TestCalls:
             ("tool.advertised-duplicate", "calls 'a', 'b' advertised again while open")
         ]
 
-    def test_arguments_that_are_no_text_are_not_compared(self) -> None:
-        """An answer may hold arguments in a shape of its own."""
+    def test_arguments_that_are_no_text_are_none_that_a_call_can_have(self) -> None:
+        """A call has its arguments as the model wrote them: as text."""
         odd = {"type": "tool-call", "id": "c", "name": "bash", "arguments": {"a": 1}}
         inside = (answer(1, 1, content=[odd]), call(1, 1, "c", arguments='{"a":1}'), PAIR[1])
+        assert rules(check(log(*one_turn(1, *inside)), V4)) == ["tool.call-not-advertised"]
+
+    def test_a_call_without_arguments_is_advertised_without(self) -> None:
+        """What is absent in both is the same in both."""
+        bare = {"type": "tool-call", "id": "c", "name": "bash"}
+        kind, data, envelope = PAIR[0]
+        started = (kind, {k: v for k, v in data.items() if k != "arguments"}, envelope)
+        inside = (answer(1, 1, content=[bare]), started, PAIR[1])
         assert check(log(*one_turn(1, *inside)), V4) == []
 
     def test_more_calls_than_are_followed_give_no_false_findings(self) -> None:
