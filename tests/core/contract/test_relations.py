@@ -221,7 +221,8 @@ def test_nothing_is_too_odd(odd: Any) -> None:
         found_in((kind, {**data, name: odd}, envelope))
     for shape in ({"header": odd}, {"header": {"tools": odd}}, {"header": {"tools": [odd]}}):
         items = one_turn(1, event("request/header", shape), developer(add(), seq=2))
-        assert rules(check(log(*items), V4)) == ["developer.header"]
+        # A header without provider and model is at fault by itself.
+        assert rules(check(log(*items), V4)) == ["envelope.invalid", "developer.header"]
 
 
 def test_others_have_no_such_rule() -> None:

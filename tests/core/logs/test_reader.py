@@ -723,13 +723,14 @@ class TestKeys:
         rows = log(*one_turn(1))
         rows[1] = {**rows[1], "host": "h", "ts": 5}
         source = SessionLog(io.BytesIO(to_lines(rows, header_row(contract))), "session.jsonl")
-        events, faults = [], []
+        seqs: list[int] = []
+        faults = []
         for item in source.read():
             if isinstance(item, Batch):
-                events += item.events
+                seqs += [event.seq for event in item.events]
             else:
                 faults.append((item.rule, item.message, item.seq, item.lost))
-        assert [event.seq for event in events] == [0, 1, 2, 3]
+        assert seqs == [0, 1, 2, 3]
         due = [("envelope.invalid", "2 unknown keys", 1, False)]
         assert faults == (due if contract is Contract.V4 else [])
 
