@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dsh_core.abort import RAISED
 from dsh_core.context.bus import DISPATCH
-from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Severity
+from dsh_core.contract.installed import installed_catalogue
 from dsh_core.contract.live import HistoryMutated, ResultMutated, StatusChanged, ToolStage
 from dsh_core.contract.run import SourceKind
 from dsh_core.errors import InvariantError
@@ -65,8 +65,11 @@ class Config(BaseModel):
         enabled: Whether anything is.
         freeze: Whether logged events are made unchangeable.
         contract: What sessions are held to; the contract of their generation by default.
-        allow: Owners whose rules apply, as globs; all by default.
-        block: Owners whose rules do not, as globs.
+        allow: Globs on the owner or the id of the rules that apply; all by default.
+        block: Globs on the owner or the id of those that do not.
+        severities: Severities that rules have instead of their own, by glob on the id or
+            ``owner:GLOB``; what is only advice is not raised.
+        presets: Names of the permission presets that are configured, if that is to be checked.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -76,6 +79,8 @@ class Config(BaseModel):
     contract: Contract | None = None
     allow: tuple[str, ...] | None = None
     block: tuple[str, ...] = ()
+    severities: dict[str, Severity] = Field(default_factory=dict)
+    presets: frozenset[str] | None = None
 
 
 name = "invariants"
@@ -93,6 +98,10 @@ def apply(ctx: Context, config: Config) -> None:
     Args:
         ctx: The plugin's context.
         config: What is enforced.
+
+    Raises:
+        UnknownRuleError: A pattern of `Config.severities` matches no rule.
+        BadRulesError: The rules that another package brings cannot be used.
     """
     if not config.enabled:
         return
@@ -112,11 +121,12 @@ class _Guard:
     def __init__(self, ctx: Context, config: Config) -> None:
         self._ctx = ctx
         self._config = config
+        self._catalogue = installed_catalogue().graded(config.severities)
         self._chosen = frozenset(
             entry.id
-            for entry in CATALOGUE.entries.values()
-            if (config.allow is None or _any_matches(config.allow, entry.owner))
-            and not _any_matches(config.block, entry.owner)
+            for entry in self._catalogue.entries.values()
+            if (config.allow is None or _any_matches(config.allow, entry.owner, entry.id))
+            and not _any_matches(config.block, entry.owner, entry.id)
         )
         self._watched: dict[str, tuple[Checker, Cursor]] = {}
 
@@ -128,6 +138,8 @@ class _Guard:
             contract=self._config.contract,
             source=SourceKind.LIVE,
             chosen=self._chosen,
+            catalogue=self._catalogue,
+            presets=self._config.presets,
             header_row=session.header_row,
         )
         cursor = Cursor(session)
@@ -360,5 +372,5 @@ async def _settled(value: Any) -> Any:  # noqa: ANN401 - whatever a listener ret
     return await value if inspect.isawaitable(value) else value
 
 
-def _any_matches(globs: Iterable[str], owner: str) -> bool:
-    return any(fnmatchcase(owner, glob) for glob in globs)
+def _any_matches(globs: Iterable[str], *names: str) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)

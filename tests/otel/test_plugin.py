@@ -231,9 +231,14 @@ def test_without_freezing_history_can_be_changed() -> None:
         ({"block": ["session"]}, False),
         ({"block": ["tools"]}, True),
         ({"allow": ["session"], "block": ["s*"]}, False),
+        ({"allow": ["turn.*"]}, True),
+        ({"allow": ["step.*"]}, False),
+        ({"block": ["turn.overlap"]}, False),
+        ({"severities": {"turn.*": "advice"}}, False),
+        ({"severities": {"owner:session": "advice", "turn.overlap": "damage"}}, True),
     ],
 )
-def test_owners_are_allowed_and_blocked(config: dict[str, Any], raises: bool) -> None:
+def test_rules_are_allowed_blocked_and_graded(config: dict[str, Any], raises: bool) -> None:
     async def main() -> None:
         ctx: Any = Context()
         SessionStore(ctx)
@@ -245,6 +250,34 @@ def test_owners_are_allowed_and_blocked(config: dict[str, Any], raises: bool) ->
                 session.append("turn/start", {"turn": 2})
         else:
             session.append("turn/start", {"turn": 2})
+        await ctx.dispose()
+
+    run(main)
+
+
+@pytest.mark.parametrize("presets", [None, ["read-only"], ["mine"]])
+def test_presets_are_checked_where_they_are_named(presets: list[str] | None) -> None:
+    async def main() -> None:
+        ctx: Any = Context()
+        SessionStore(ctx)
+        await ctx.plugin(invariants, {"presets": presets})
+        session = ctx.sessions.create("s")
+        if presets == ["read-only"]:
+            with pytest.raises(InvariantError, match=r"permission\.preset-unknown"):
+                session.append("permission/preset", {"preset": "mine"})
+        else:
+            session.append("permission/preset", {"preset": "mine"})
+        await ctx.dispose()
+
+    run(main)
+
+
+def test_a_grade_of_no_rule_fails_at_the_start() -> None:
+    async def main() -> None:
+        ctx: Any = Context()
+        SessionStore(ctx)
+        with pytest.raises(ValueError, match=r"no rule matches 'x\.y'"):
+            await ctx.plugin(invariants, {"severities": {"x.y": "advice"}})
         await ctx.dispose()
 
     run(main)
