@@ -272,7 +272,7 @@ def test_presets_are_checked_where_they_are_named(presets: list[str] | None) -> 
     run(main)
 
 
-def test_a_grade_of_no_rule_fails_at_the_start() -> None:
+def test_a_grade_of_no_rule_fails_at_the_start(logged: Logged) -> None:
     async def main() -> None:
         ctx: Any = Context()
         SessionStore(ctx)
@@ -281,6 +281,7 @@ def test_a_grade_of_no_rule_fails_at_the_start() -> None:
         await ctx.dispose()
 
     run(main)
+    assert len(logged.take()) == 1
 
 
 def test_a_wrong_configuration_fails_alone(logged: Logged) -> None:
