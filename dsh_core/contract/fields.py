@@ -50,6 +50,9 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def is_whole(value: object, least: int = 0) -> TypeGuard[int | float]:
     """Whether a value is an exact integer of at least some size."""
+    if type(value) is int:
+        # Nearly always.
+        return least <= value <= MAX_SAFE_INTEGER
     return is_number(value) and least <= value <= MAX_SAFE_INTEGER and value == int(value)
 
 

@@ -326,7 +326,7 @@ class Rules(RuleSet):
         the compaction was an orphan. So the finding waits until the compaction comes to something.
         """
         run, is_open, turn = self.run, self._open, self.run.timeline.turn
-        if is_open is None or is_open.excused or is_open.crossed is not None or run.repeating:
+        if is_open is None or is_open.crossed is not None or run.repeating:
             return
         ends = isinstance(event, TurnEnd)
         if ends and event.data.turn != turn:

@@ -293,6 +293,9 @@ def cited_seqs(raw: Raw, *, ordered: bool = False) -> list[int] | None:
     items = plain(raw)
     if not isinstance(items, list):
         return None
+    if len(items) == 1 and type(items[0]) is int and items[0] >= 0:
+        # Nearly always.
+        return items
     found: list[int] = []
     pairs = False
     for item in items:

@@ -179,7 +179,7 @@ ALONE = CATALOGUE.select(["owner:compaction"])
 
 
 @pytest.mark.parametrize("source", [SourceKind.LOG, SourceKind.STREAM])
-@pytest.mark.parametrize("seq", range(7, 13))
+@pytest.mark.parametrize("seq", range(5, 13))
 def test_what_is_missing_counts_also_where_only_compactions_are_judged(
     seq: int, source: SourceKind
 ) -> None:
@@ -267,6 +267,10 @@ def test_a_summary_in_the_wrong_place_is_one_fault() -> None:
             "event.outside-turn",
         ),
         ((turn_end(1), step_start(2, 1), start(turn=2), failed(turn=2)), "step.outside-turn"),
+        (
+            (turn_end(1), turn_start(3), start(turn=2), failed(turn=2), turn_end(3)),
+            "turn.number",
+        ),
         ((turn_end(2), start(turn=None), failed(turn=None)), "turn.end-mismatch"),
         ((turn_end(2), start(turn=2), failed(turn=2)), "turn.end-mismatch"),
     ],
