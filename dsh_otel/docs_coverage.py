@@ -102,11 +102,19 @@ _APPEND: Final = (
         ("seq.gap", *_SEQ),
         "A gap is a fault of a complete log only: other sources leave events out by nature.",
     ),
-    Row("surface.marker", ("surface.marker",), "The earliest v0 logs may lack it."),
+    Row(
+        "surface.marker",
+        ("surface.marker",),
+        "The earliest v0 logs may lack it. In v4 an unknown event that may be ignored may have it.",
+    ),
     Row("surface.sources", ("surface.sources",)),
     Row("surface.replace-range", ("surface.replace-range",)),
     Row("surface.replace-cites", ("surface.replace-uncited",)),
-    Row("surface.tool-result-replace", ("surface.tool-result-replace",)),
+    Row(
+        "surface.tool-result-replace",
+        ("surface.tool-result-replace",),
+        "Coordinates, ids, flag and code must stay; a change of metadata alone is not seen.",
+    ),
     Row(
         "json.lossless",
         ("envelope.invalid", "text.lone-surrogate"),
@@ -148,8 +156,12 @@ _LLM: Final = (
 )
 
 _RETRY: Final = (
-    Row("retry.fields", ("retry.fields",)),
-    Row("retry.failure", ("retry.failure",)),
+    Row(
+        "retry.fields",
+        ("retry.fields",),
+        "In v4 only what retries are paired by: the runtime looks at nothing else.",
+    ),
+    Row("retry.failure", ("retry.failure",), "The runtime of October never looks at it."),
     Row(
         "retry.in-step",
         ("retry.outside-step",),
@@ -344,7 +356,11 @@ _V4: Final = (
     Row("v4.result-replace", ("tool.replace-outside-turn",)),
     Row("v4.error-needs-flag", ("tool.error-without-flag",)),
     Row("v4.step-events", ("step.event-outside",)),
-    Row("v4.system-head", ("surface.system-head",)),
+    Row(
+        "v4.system-head",
+        ("surface.system-head",),
+        "Behind the head a further system message is a message like others.",
+    ),
     Row("v4.turn-enclosed", ("event.outside-turn",)),
     Row("v4.ptc", ("tools.dispatch-unpaired", "tools.dispatch-root", "tools.dispatch-ids")),
     Row(
