@@ -193,8 +193,8 @@ class Rules(RuleSet):
         elif self._v4 and self._known.fingerprints[at] != data.fingerprint:
             problem = f"{name} settles with another parent, name or arguments than it started with"
         self._judge(event, line, data, at, problem)
-        if at is not None or not self._v4:
-            # To v4 a call is known from its start on.
+        if at is not None:
+            # A call is known from its start on.
             self._known.put(at, data, SETTLED)
 
 

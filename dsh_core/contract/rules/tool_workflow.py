@@ -136,7 +136,6 @@ class Rules(RuleSet):
         """Follow a run from here on; what has no id cannot be followed."""
         if not is_filled(id_):
             return None
-        self._runs.pop(_hash(id_), None)
         new = self._runs[_hash(id_)] = _Run(self.run.gaps, vague=vague)
         if len(self._runs) > MAX_RUNS:
             del self._runs[next(iter(self._runs))]
@@ -221,16 +220,13 @@ class Rules(RuleSet):
             problem = f"the run ends while {known.working.bit_count()} of its members work"
         if problem:
             self._report("workflow.run-end", problem, event, line, data)
-        known = known or self._take_in(data.get("runId"), vague=True)
         if known is not None:
             known.over, known.started, known.working = True, 0, 0
 
     def _other(self, event: SessionEvent, line: int) -> None:
         """Judge an event of the package that nobody knows; dsh itself may skip ignorable ones."""
         key = ("workflow-type", hash(event.type))
-        if event.ignorable is not ABSENT or self.run.repeating:
-            return
-        if not self.run.explained(event, key):
+        if event.ignorable is ABSENT and not self.run.explained(event, key):
             problem = f"there is no {shown(event.type)}"
             self.run.blame(self.trip("workflow.run-end", problem, event, line), key)
 
@@ -269,7 +265,7 @@ class _Run(Struct, gc=False):
 
     def has(self, seq: float) -> bool:
         """Whether a member has started."""
-        return seq <= MAX_MEMBERS and bool(self.started >> int(seq) & 1)
+        return bool(self.started >> int(seq) & 1)
 
     def works(self, seq: float) -> bool:
         """Whether a member has not ended."""

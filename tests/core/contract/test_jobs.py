@@ -53,6 +53,7 @@ LEGAL: dict[str, tuple[Item, ...]] = {
     "killed at once": (registered(), settled(status="killed", finishedAt=5)),
     "failed": (registered(), settled(status="failed", detail="exit code: 3")),
     "of no known status": (registered(), settled(status=GONE)),
+    "settled before its end": (registered(), settled(status="running", finishedAt=GONE)),
     "never settled": (registered(), *one_turn(1)),
     "turns later": (*one_turn(1), registered(), *one_turn(2), *one_turn(3), settled()),
     "after a resume": (registered(), event("session/end-seed"), settled()),
@@ -153,9 +154,19 @@ def test_inherited_jobs_are_the_parents() -> None:
 def test_the_jobs_of_all_ancestors_are_inherited() -> None:
     events = log(
         *(registered("a", owner="s-0"), CUT, registered("b", owner="s-00"), CUT),
-        *(registered("c"), registered("d", owner="s-0")),
+        *(registered("c"), registered("d", owner="s-00")),
     )
     assert [(f.rule, f.seq) for f in check(events, V4, header=FORK)] == [("job.owner", 5)]
+
+
+def test_what_is_inherited_is_judged_but_for_its_owner() -> None:
+    events = log(registered(owner="s-0"), settled(owner="s-0", kind="pwsh"), CUT)
+    assert rules(violations(check(events, V4, header=FORK))) == ["job.settle-unpaired"]
+
+
+def test_every_foreign_owner_is_found() -> None:
+    events = log(*[registered(f"j{n}", owner=f"s-{n}") for n in range(1, 9)])
+    assert [f.seq for f in check(events, V4)] == list(range(1, 8))
 
 
 def test_a_log_that_was_given_to_another_session_is_one_cause() -> None:
@@ -169,6 +180,17 @@ def test_without_a_header_nobody_knows_whose_log_it_is() -> None:
     checker = make_checker(V4, header_row=None)
     found = [checker.observe(build(one, 1)[0], 1) for one in log(registered(owner="s-9"))]
     assert [f.rule for f in found[0] if f.rule.startswith("job.")] == []
+
+
+def test_a_wrong_label_is_another_label_if_times_and_labels_are_not_judged() -> None:
+    events = log(registered(), settled(label=""))
+    (found,) = check(events, V4, chosen=frozenset({"job.settle-unpaired"}))
+    assert found.message == OTHER
+
+
+def test_a_job_that_was_not_registered_is_one_fault_however_often_it_settles() -> None:
+    found = violations(check(log(settled(), settled()), V4))
+    assert summary(found) == [("job.settle-unpaired", 2, 0, 1)]
 
 
 # What is missing
@@ -188,7 +210,9 @@ def test_a_burst_that_repeats_a_job_is_one_finding() -> None:
 
 
 def test_of_many_jobs_the_newest_are_followed() -> None:
-    many = [registered(f"j{n}") for n in range(MAX_FOLLOWED + 1)]
+    some = [registered(f"j{n}") for n in range(MAX_FOLLOWED)]
+    assert rules(violations(check(log(*some, settled("x")), V4))) == ["job.settle-unpaired"]
+    many = [*some, registered("last")]
     items = (*many, settled("j0"), settled("x"), settled("j9"), settled("j9"))
     (found,) = violations(check(log(*items), V4))
     assert (found.rule, found.message) == ("job.settle-unpaired", "'j9' settles again")

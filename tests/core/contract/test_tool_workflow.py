@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.rules.tool_workflow import MAX_MEMBERS, MAX_RUNS
 from dsh_core.contract.run import SourceKind
 from dsh_core.decode import to_raw
@@ -169,6 +170,16 @@ def test_what_is_lost_is_not_held_against_the_rest(seq: int) -> None:
     assert rules(violations(check(kept, V4, faults=lost))) == []
 
 
+ALONE = CATALOGUE.select(["owner:tool-workflow"])
+
+
+@pytest.mark.parametrize("source", [SourceKind.LOG, SourceKind.STREAM])
+@pytest.mark.parametrize("seq", range(6))
+def test_nor_where_only_workflows_are_judged(seq: int, source: SourceKind) -> None:
+    kept = [one for one in WHOLE if one["seq"] != seq]
+    assert check(kept, V4, source=source, chosen=ALONE) == []
+
+
 def test_a_run_that_starts_after_a_loss_is_judged() -> None:
     events = log(*one_turn(1), *one_turn(2), begin(), leaves(), over())
     kept = [one for one in events if one["seq"] != 1]
@@ -185,6 +196,17 @@ def test_what_follows_from_a_missing_start_is_no_news() -> None:
     turns = [item for turn in range(1, 6) for item in one_turn(turn)]
     found = violations(check(log(joins(1), leaves(1), leaves(2), *turns, joins(3), over()), V4))
     assert summary(found) == [("workflow.agent-start", 1, 0, 0)]
+
+
+def test_a_run_whose_start_is_missing_is_followed_from_its_first_member_on() -> None:
+    turns = [item for turn in range(1, 6) for item in one_turn(turn)]
+    found = violations(check(log(leaves(1), *turns, leaves(2), over()), V4))
+    assert summary(found) == [("workflow.agent-end", 1, 0, 0)]
+
+
+def test_members_of_a_run_without_a_name_are_one_fault() -> None:
+    found = violations(check(log(begin(), joins(run=""), leaves(run=""), over()), V4))
+    assert summary(found) == [("workflow.agent-start", 2, 1, 2)]
 
 
 def test_what_follows_from_a_start_without_a_name_is_no_news() -> None:
@@ -208,19 +230,26 @@ def test_types_of_other_packages_are_not_the_workflows() -> None:
 
 
 def test_of_many_runs_the_newest_are_followed() -> None:
-    many = [begin(f"r{n}") for n in range(MAX_RUNS + 1)]
+    some = [begin(f"r{n}") for n in range(MAX_RUNS)]
+    assert rules(violations(check(log(*some, over("x")), V4))) == ["workflow.run-end"]
+    many = [*some, begin("last")]
     events = log(*many, over("r0"), over("x"), over("r9"), over("r9"))
     (found,) = violations(check(events, V4))
     assert (found.rule, found.message) == ("workflow.run-end", "'r9' is over")
 
 
 def test_members_beyond_a_limit_are_not_followed() -> None:
-    far = MAX_MEMBERS + 1
-    assert (
-        violations(check(log(begin(), joins(far), joins(far), leaves(far + 1), over()), V4)) == []
-    )
-    found = check(log(begin(), joins(MAX_MEMBERS), over()), V4)
-    assert rules(violations(found)) == ["workflow.run-end"]
+    for far in (MAX_MEMBERS + 1, 2**53 - 1):
+        for items in ((joins(far), joins(far), leaves(far), leaves(far)), (leaves(far),)):
+            assert violations(check(log(begin(), *items, over()), V4)) == []
+    last = MAX_MEMBERS
+    for illegal, rule in (
+        ((joins(last), over()), "workflow.run-end"),
+        ((joins(last), joins(last), leaves(last), over()), "workflow.agent-start"),
+        ((joins(last), leaves(last), leaves(last), over()), "workflow.agent-end"),
+        ((leaves(last), over()), "workflow.agent-end"),
+    ):
+        assert rules(violations(check(log(begin(), *illegal), V4))) == [rule]
 
 
 # Payloads of any shape
