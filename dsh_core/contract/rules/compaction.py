@@ -259,7 +259,7 @@ class Rules(RuleSet):
         """Judge ids; return whether they are wrong."""
         if not is_filled(plain(id_)) and not (self._legacy and id_ is ABSENT):
             problem = "compactionId is empty"
-        elif plain(command) == "":
+        elif plain(command) == "" and self.run.contract is not Contract.V4:
             problem = "sourceCommandId is empty"
         else:
             return False

@@ -83,22 +83,6 @@ BROKEN: dict[str, dict[str, tuple[int, str, tuple[Item, ...]]]] = {
         "end": (6, "compactionId is empty", (start(), failed(""))),
         "no text": (6, "compactionId is empty", (start(), failed(5))),
         "all": (5, "compactionId is empty", (start(""), summed(id_=""), checkpoint(""), end(""))),
-        "command of the start": (
-            *(5, "sourceCommandId is empty"),
-            (start(sourceCommandId=""), failed()),
-        ),
-        "command of the summary": (
-            *(6, "sourceCommandId is empty"),
-            (start(), summed(sourceCommandId=""), end()),
-        ),
-        "command of the checkpoint": (
-            *(7, "sourceCommandId is empty"),
-            (start(), summed(), checkpoint(sourceCommandId=""), end()),
-        ),
-        "command of the end": (
-            *(6, "sourceCommandId is empty"),
-            (start(), failed(sourceCommandId="")),
-        ),
     },
     "overlap": {
         "one": (6, "a compaction starts while 'c' is open", (start(), start("d"), failed("d"))),
@@ -260,6 +244,30 @@ def test_what_is_illegal_is_found_once_in_its_place(
     (found,) = violations(check(logged(*items), contract, header=HEADERS[contract]))
     assert (found.rule, found.owner) == (f"compaction.{rule}", "compaction")
     assert (found.seq, found.line, found.message) == (index, index + 1, message)
+
+
+COMMANDS: dict[str, tuple[int, tuple[Item, ...]]] = {
+    "start": (5, (start(sourceCommandId=""), failed())),
+    "summary": (6, (start(), summed(sourceCommandId=""), end())),
+    "checkpoint": (7, (start(), summed(), checkpoint(sourceCommandId=""), end())),
+    "end": (6, (start(), failed(sourceCommandId=""))),
+}
+
+
+@pytest.mark.parametrize(("index", "items"), COMMANDS.values(), ids=COMMANDS)
+def test_an_empty_command_is_none(index: int, items: tuple[Item, ...]) -> None:
+    (found,) = violations(check(logged(*items), V0, header=HEADERS[V0]))
+    assert (found.rule, found.seq) == ("compaction.ids", index)
+    assert found.message == "sourceCommandId is empty"
+
+
+@pytest.mark.parametrize("items", [items for _, items in COMMANDS.values()], ids=COMMANDS)
+def test_october_wants_the_same_everywhere_be_it_empty(items: tuple[Item, ...]) -> None:
+    (found,) = violations(check(logged(*items), V4, header=HEADERS[V4]))
+    assert found.rule == "compaction.mismatch"
+    same = {"sourceCommandId": ""}
+    whole = (start(**same), summed(**same), checkpoint(**same), end(**same))
+    assert check(logged(*whole), V4, header=HEADERS[V4]) == []
 
 
 # What the model sees
