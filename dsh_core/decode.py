@@ -11,7 +11,8 @@ from msgspec import Raw, Struct
 
 from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, UNREADABLE, KnownEvent, UnknownEvent
 from dsh_core.faults import Fault, counted
-from dsh_core.payloads import ABSENT, NO_NUMBER, Part, StreamEntry
+from dsh_core.parts import ABSENT, NO_NUMBER, Part
+from dsh_core.streams import StreamEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

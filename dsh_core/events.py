@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dsh_core import payloads as p
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

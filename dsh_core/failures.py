@@ -15,7 +15,8 @@ from dsh_core.events import (
     ToolResult,
     TurnEnd,
 )
-from dsh_core.payloads import ABSENT, AnyChunk, Failure, Finish, FinishReason, Usage, stream_ends
+from dsh_core.parts import ABSENT, Failure
+from dsh_core.streams import AnyChunk, Finish, FinishReason, Usage, stream_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

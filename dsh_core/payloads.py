@@ -1,264 +1,36 @@
-"""Payloads of session events: partial, typed views of `data`.
-
-Fields nobody reads are skipped by the decoder; content (texts, arguments, streams) stays an
-undecoded `msgspec.Raw` until somebody asks for it. Wire names are camelCase, attribute names
-snake_case.
-
-A `Raw` keeps the block of input it points into alive: copy it (`Raw.copy()`) before storing it.
-"""
+"""Payloads of session events: partial, typed views of `data`, see `dsh_core.parts`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
+
+from dsh_core.parts import (
+    ABSENT,
+    NO_NUMBER,
+    CallBlock,
+    ErrorInfo,
+    Failure,
+    Message,
+    Part,
+    Source,
+    blocks,
+    blocks_one_by_one,
+    decode_any,
+    decode_source,
+    decode_text,
+    lenient_source,
+)
+from dsh_core.streams import AnyChunk, decode_raws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ABSENT: Final = Raw(b"")
-"""Marks a raw field that the event does not have."""
-
-NO_NUMBER: Final = -1
-"""Stands for a number (turn, step, index) that is missing or not an integer."""
-
-
-class Part(Struct, rename="camel", gc=False):
-    """Base of everything inside an event's `data`: partial, immutable by convention."""
-
-
-class Failure(Part):
-    """A model failure, as dsh logs it."""
-
-    message: str = ""
-    code: str = ""
-    status: int | None = None
-    provider_retry_after_ms: float | None = None
-    request_id: str = ""
-
-
-class ErrorInfo(Part):
-    """The structured error of a tool result: class name and stable code."""
-
-    name: str = ""
-    code: str = ""
-
-
-class Source(Part):
-    """Who made a message.
-
-    Attributes:
-        plugin: Raw name of the plugin that did (kind ``plugin``, until v3).
-        compaction_id: Raw id of the compaction that the message belongs to.
-        source_command_id: Raw id of the command that asked for the compaction.
-    """
-
-    kind: str = ""
-    call_id: str = ""
-    provider: str = ""
-    model: str = ""
-    plugin: Raw = ABSENT
-    compaction_id: Raw = ABSENT
-    source_command_id: Raw = ABSENT
-
-
-class CallBlock(Part):
-    """A content block of which only what a tool call consists of is decoded."""
-
-    type: str = ""
-    id: str = ""
-    name: str = ""
-    arguments: Raw = ABSENT
-
-    @property
-    def argument_text(self) -> str | None:
-        """The arguments of a tool call as the model wrote them, None if they are no text."""
-        try:
-            return _decode_text(self.arguments)
-        except (msgspec.MsgspecError, RecursionError):
-            return None
-
-
-class Block(CallBlock):
-    """One content block; `arguments` and `content` stay raw."""
-
-    text: str = ""
-    tool_call_id: str = ""
-    is_error: bool = False
-    content: Raw = ABSENT
-
-
-class Message(Part):
-    """The envelope of a model message."""
-
-    id: str = ""
-    role: str = ""
-    source: Source | None = None
-    content: Raw = ABSENT
-    tool_call_id: str = ""
-    is_error: bool = False
-
-
-class Chunk(Part, tag_field="type"):
-    """Base of the chunks of a model stream; texts are not decoded.
-
-    Attributes:
-        index: Index of the block that a chunk is about.
-    """
-
-    index: int = NO_NUMBER
-
-
-class TextDelta(Chunk, tag="text-delta"):
-    """A piece of text."""
-
-
-class ReasoningDelta(Chunk, tag="reasoning-delta"):
-    """A piece of reasoning."""
-
-
-class ToolCallDelta(Chunk, tag="tool-call-delta"):
-    """A piece of a tool call's arguments."""
-
-
-class BlockStart(Chunk, tag="block-start"):
-    """A block opens."""
-
-    block_type: str = ""
-
-
-class BlockType(Part):
-    """A settled block of which only the type matters."""
-
-    type: str = ""
-
-
-class BlockEnd(Chunk, tag="block-end"):
-    """A block closes."""
-
-    block: BlockType | None = None
-
-
-class UsageChunk(Chunk, tag="usage"):
-    """Token counts."""
-
-    usage: Raw = ABSENT
-
-
-class Finish(Chunk, tag="finish"):
-    """The stream's end."""
-
-    reason: Raw = ABSENT
-
-
-DELTAS: Final = (TextDelta, ReasoningDelta, ToolCallDelta)
-"""Chunks that only carry a piece of text; nearly all do."""
-
-AnyChunk: TypeAlias = (
-    TextDelta | ReasoningDelta | ToolCallDelta | BlockStart | BlockEnd | UsageChunk | Finish
-)
-"""A chunk of a type that dsh writes."""
-
-
-class FinishReason(Part):
-    """Why a model stream ended (June keeps message and code flat, later generations nest them)."""
-
-    kind: str = ""
-    failure: Failure | None = None
-    message: str = ""
-    code: str = ""
-
-
-class Usage(Part):
-    """Token counts; the input parts are disjoint, reasoning is a part of the output."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
-
-
-class StreamEntry(Part):
-    """One entry of a packed `stream` array; a run of deltas has `time0`, a single chunk `time`."""
-
-    type: str = ""
-    time: int | None = None
-    time0: int | None = None
-    index: int = NO_NUMBER
-    chunk: AnyChunk | None = None
-
-
-_decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_calls = msgspec.json.Decoder(list[CallBlock]).decode
-_decode_text = msgspec.json.Decoder(str).decode
-_decode_source = msgspec.json.Decoder(Source | None).decode
-_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_any = msgspec.json.Decoder().decode
-_decode_entry = msgspec.json.Decoder(StreamEntry).decode
-_decode_raws = msgspec.json.Decoder(list[Raw]).decode
 # In JavaScript 429.0 is the integer 429.
 _decode_failure = msgspec.json.Decoder(Failure, strict=False).decode
-
-
-def _lenient_source(raw: Raw) -> Source | None:
-    """Return what fits of a source; a field of another shape keeps its default."""
-    try:
-        given = _decode_fields(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-    found: dict[str, object] = {}
-    for field in msgspec.structs.fields(Source):
-        value = given.get(field.encode_name)
-        if value is not None:
-            try:
-                found[field.name] = value if field.type is Raw else _decode_text(value)
-            except msgspec.MsgspecError:
-                continue
-    return msgspec.structs.replace(Source(), **found)
-
-
-def blocks(content: Raw) -> Sequence[Block]:
-    """Decode message content; content of another shape gives no blocks."""
-    if content is ABSENT:
-        return ()
-    try:
-        return _decode_blocks(content)
-    except (msgspec.MsgspecError, RecursionError):
-        return _blocks_one_by_one(content)
-
-
-def _blocks_one_by_one(content: Raw) -> Sequence[Block]:
-    # One odd block must not hide its neighbours.
-    try:
-        items = _decode_any(content)
-    except (msgspec.MsgspecError, RecursionError):
-        return ()
-    found: list[Block] = []
-    for item in items if isinstance(items, list) else ():
-        try:
-            found.append(_decode_blocks(msgspec.json.encode([item]))[0])
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-    return found
-
-
-def stream_ends(stream: Raw) -> tuple[StreamEntry | None, StreamEntry | None]:
-    """Decode the first and the last entry of a packed stream; the many between stay as they are.
-
-    Args:
-        stream: The stream; one of another shape has no ends.
-    """
-    if stream is ABSENT:
-        return None, None
-    try:
-        entries = _decode_raws(stream)
-        if not entries:
-            return None, None
-        return _decode_entry(entries[0]), _decode_entry(entries[-1])
-    except (msgspec.MsgspecError, RecursionError):
-        return None, None
 
 
 class TurnStartData(Part):
@@ -325,7 +97,7 @@ class AssistantMessageData(Part):
             # Texts, which may be long, stay as they are.
             found: Sequence[CallBlock] = _decode_calls(content) if content is not ABSENT else ()
         except (msgspec.MsgspecError, RecursionError):
-            found = _blocks_one_by_one(content)
+            found = blocks_one_by_one(content)
         return [block for block in found if block.type == "tool-call"]
 
 
@@ -415,9 +187,9 @@ class UserMessageData(Part):
     def source(self) -> Source | None:
         """Who made the message, None if it does not say."""
         try:
-            return _decode_source(self.raw_source)
+            return decode_source(self.raw_source)
         except (msgspec.MsgspecError, RecursionError):
-            return _lenient_source(self.raw_source)
+            return lenient_source(self.raw_source)
 
 
 class StepMessageData(Part):
@@ -490,7 +262,7 @@ class RequestHeaderBody(Part):
 def _tools_one_by_one(tools: Raw) -> Sequence[ToolDefinition]:
     found: list[ToolDefinition] = []
     try:
-        items = _decode_raws(tools)
+        items = decode_raws(tools)
     except (msgspec.MsgspecError, RecursionError):
         return ()
     for item in items:
@@ -602,7 +374,7 @@ _decode_inserted = msgspec.json.Decoder(list[InsertedMessage]).decode
 
 def _integer(raw: Raw) -> int:
     try:
-        value = _decode_any(raw)
+        value = decode_any(raw)
     except (msgspec.MsgspecError, RecursionError):
         return 0
     if isinstance(value, float) and value.is_integer():
@@ -613,7 +385,7 @@ def _integer(raw: Raw) -> int:
 def _inserted_one_by_one(inserted: Raw) -> Sequence[InsertedMessage]:
     # One odd message must not hide its neighbours.
     try:
-        items = _decode_any(inserted)
+        items = decode_any(inserted)
     except (msgspec.MsgspecError, RecursionError):
         return ()
     objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else ()
@@ -634,7 +406,7 @@ class CatalogData(Part):
     def child_id(self) -> str:
         """The child session's id, empty if it cannot be read."""
         try:
-            return _decode_text(self.raw_child_id)
+            return decode_text(self.raw_child_id)
         except msgspec.MsgspecError:
             return ""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.failures import finish_of, usage_of
-from dsh_core.payloads import DELTAS, NO_NUMBER, Finish, UsageChunk, stream_ends
+from dsh_core.parts import NO_NUMBER
+from dsh_core.streams import DELTAS, Finish, UsageChunk, stream_ends
 from dsh_otel.clean import is_token
 from dsh_otel.content import messages_json
 from dsh_otel.names import OTHER, Attr
@@ -18,7 +19,7 @@ from dsh_otel.spans import SessionSpan, to_ns
 
 if TYPE_CHECKING:
     from dsh_core.events import AssistantAttempt, AssistantChunk, AssistantMessage, SessionEvent
-    from dsh_core.payloads import FinishReason, Usage
+    from dsh_core.streams import FinishReason, Usage
     from dsh_otel.spans import Session
     from dsh_otel.starter import SpanStarter
 

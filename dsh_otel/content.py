@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dsh_core.payloads import blocks
+from dsh_core.parts import blocks
 from dsh_otel.clean import MAX_CONTENT
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from dsh_core.payloads import Block
+    from dsh_core.parts import Block
 
 _encode: Final = msgspec.json.Encoder().encode
 MAX_PARTS: Final = 64

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from dsh_core.events import UNREADABLE
 from dsh_core.failures import usage_of
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 from dsh_otel.attempts import Attempts, retry_number
 from dsh_otel.clean import is_token
 from dsh_otel.content import messages_json

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from dsh_core.contract.fields import is_whole, plain, shown
 from dsh_core.contract.surface import HEAD
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from dsh_core.contract.surface import Surface

@@ -22,7 +22,7 @@ from dsh_core.events import (
     ToolCall,
     ToolResult,
 )
-from dsh_core.payloads import NO_NUMBER
+from dsh_core.parts import NO_NUMBER
 
 if TYPE_CHECKING:
     from dsh_core.contract.findings import Finding

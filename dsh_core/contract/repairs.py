@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsh_core.contract.fields import plain
 from dsh_core.events import MAX_SAFE_INTEGER
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from dsh_core.events import ToolResult

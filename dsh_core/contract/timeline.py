@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dsh_core.payloads import ABSENT, NO_NUMBER
+from dsh_core.parts import ABSENT, NO_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from dsh_core.decode import PackedRow, ReasoningChunks, TextChunks, ToolCallChunks
 from dsh_core.events import AssistantChunk
 from dsh_core.faults import Fault, counted
-from dsh_core.payloads import ChunkData, ReasoningDelta, TextDelta, ToolCallDelta
+from dsh_core.payloads import ChunkData
+from dsh_core.streams import ReasoningDelta, TextDelta, ToolCallDelta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

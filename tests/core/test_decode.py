@@ -32,7 +32,7 @@ from dsh_core.events import (
     UnknownEvent,
     UserMessage,
 )
-from dsh_core.payloads import ABSENT, NO_NUMBER, blocks
+from dsh_core.parts import ABSENT, NO_NUMBER, blocks
 from tests.strategies import Event, Events, arbitrary_events
 
 STRICT = strict_decoder(packed=False).decode

@@ -16,7 +16,8 @@ from dsh_core.events import (
     TurnStart,
     UserMessage,
 )
-from dsh_core.payloads import ABSENT, TurnStartData, UserMessageData
+from dsh_core.parts import ABSENT
+from dsh_core.payloads import TurnStartData, UserMessageData
 
 
 class TestHeader:

@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given
 from msgspec import Raw
 
-from dsh_core.payloads import (
-    ABSENT,
-    AssistantMessageData,
-    Block,
-    Finish,
-    InboxData,
-    ToolResultData,
-    TurnEndData,
-    blocks,
-    stream_ends,
-)
+from dsh_core.parts import ABSENT, Block, blocks
+from dsh_core.payloads import AssistantMessageData, InboxData, ToolResultData, TurnEndData
+from dsh_core.streams import Finish, stream_ends
 from tests.strategies import json_values
 
 

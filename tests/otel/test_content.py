@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 from dsh_otel.clean import MAX_CONTENT
 from dsh_otel.content import messages_json
 from tests.strategies import json_values

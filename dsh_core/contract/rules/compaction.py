@@ -20,7 +20,7 @@ from dsh_core.contract.places import blame_turn
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract, TurnEnd
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

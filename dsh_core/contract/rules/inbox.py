@@ -11,7 +11,7 @@ from dsh_core.contract.fields import fingerprint, is_whole, plain, shown
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.events import Contract
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,8 +16,8 @@ from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.decode import stream_entries
 from dsh_core.events import MAX_SAFE_INTEGER, AssistantAttempt, AssistantMessage
 from dsh_core.failures import finish_of
-from dsh_core.payloads import (
-    ABSENT,
+from dsh_core.parts import ABSENT
+from dsh_core.streams import (
     DELTAS,
     AnyChunk,
     BlockEnd,

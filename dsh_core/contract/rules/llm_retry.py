@@ -10,7 +10,7 @@ from dsh_core.contract.newest import Ids
 from dsh_core.contract.places import blame_turn, open_place, places
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.events import Contract
-from dsh_core.payloads import ABSENT, NO_NUMBER
+from dsh_core.parts import ABSENT, NO_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

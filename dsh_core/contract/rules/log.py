@@ -8,7 +8,7 @@ from dsh_core.contract.fields import is_whole
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.events import UNTYPED, Contract, SessionEvent, UnknownEvent
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

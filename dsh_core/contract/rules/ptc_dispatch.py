@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from dsh_core.contract.fields import fingerprint, is_filled, shown
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.events import Contract
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -9,7 +9,7 @@ from dsh_core.contract.fields import is_filled, is_whole, plain, shown
 from dsh_core.contract.newest import Seqs
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.events import Contract
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

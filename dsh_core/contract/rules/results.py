@@ -10,7 +10,7 @@ from dsh_core.contract.repairs import NOT_STARTED
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.contract.run import CallKey, SourceKind
 from dsh_core.events import Contract
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.contract.rules.results import not_started
 from dsh_core.contract.run import CallKey
 from dsh_core.events import Contract, StepEnd
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from dsh_core.events import (
     UnknownEvent,
     UserMessage,
 )
-from dsh_core.payloads import ABSENT, Message, Source, blocks
+from dsh_core.parts import ABSENT, Message, Source, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

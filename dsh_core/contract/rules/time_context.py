@@ -19,7 +19,7 @@ from dsh_core.contract.fields import fields, is_redacted, plain, shown
 from dsh_core.contract.places import open_place, places
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.events import UNREADABLE, Contract
-from dsh_core.payloads import ABSENT
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

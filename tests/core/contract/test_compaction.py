@@ -265,8 +265,10 @@ def test_an_empty_command_is_none(index: int, items: tuple[Item, ...]) -> None:
 def test_october_wants_the_same_everywhere_be_it_empty(items: tuple[Item, ...]) -> None:
     (found,) = violations(check(logged(*items), V4, header=HEADERS[V4]))
     assert found.rule == "compaction.mismatch"
-    same = {"sourceCommandId": ""}
-    whole = (start(**same), summed(**same), checkpoint(**same), end(**same))
+    whole = (
+        *(start(sourceCommandId=""), summed(sourceCommandId="")),
+        *(checkpoint(sourceCommandId=""), end(sourceCommandId="")),
+    )
     assert check(logged(*whole), V4, header=HEADERS[V4]) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract
 from dsh_core.faults import Fault
-from dsh_core.payloads import Source
+from dsh_core.parts import Source
 from tests.checking import (
     Item,
     build,

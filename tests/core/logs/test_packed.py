@@ -10,7 +10,7 @@ from hypothesis import given
 from dsh_core.decode import PackedRow, strict_decoder
 from dsh_core.events import AssistantChunk
 from dsh_core.logs import packed
-from dsh_core.payloads import ReasoningDelta, TextDelta, ToolCallDelta
+from dsh_core.streams import ReasoningDelta, TextDelta, ToolCallDelta
 from tests.strategies import Event, Events, august_logs, pack_rows, to_line
 
 DECODE = strict_decoder(packed=True).decode
