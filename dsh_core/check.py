@@ -9,6 +9,7 @@ import msgspec
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.run import SourceKind
 from dsh_core.logs.find import LogFile
 from dsh_core.logs.reader import Batch, SessionLog, UnsupportedFormatError
 
@@ -79,6 +80,7 @@ def check_session(
     final: bool = False,
     catalogue: Catalogue = CATALOGUE,
     presets: frozenset[str] | None = None,
+    source: SourceKind = SourceKind.LOG,
     progress: Callable[[int], None] | None = None,
 ) -> SessionReport:
     """Check one session log.
@@ -91,6 +93,7 @@ def check_session(
         final: Whether the end of the log is declared: nothing will follow.
         catalogue: Where the rules come from.
         presets: Names of the permission presets that are configured; None if that is not known.
+        source: Whether the log is complete, or a stream that somebody wrote down.
         progress: Called now and then with the number of events read since the last call.
 
     Returns:
@@ -102,8 +105,8 @@ def check_session(
     report = SessionReport(path=file.path, findings=[], disabled=[])
     faults = 0
     try:
-        with file.open() as source:
-            log = SessionLog(source, file.path)
+        with file.open() as stream:
+            log = SessionLog(stream, file.path)
             checker = Checker(
                 log.header,
                 contract=contract,
@@ -112,6 +115,7 @@ def check_session(
                 header_line=log.header_line,
                 catalogue=catalogue,
                 presets=presets,
+                source=source,
             )
             report.session_id = log.header.id
             report.format = log.header.format

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from dsh_otel.cli.choices import ContractChoice, FailOn, OutputFormat
+from dsh_otel.cli.choices import ContractChoice, FailOn, OutputFormat, Source
 from dsh_otel.cli.exits import exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import (
@@ -52,6 +52,13 @@ def check(
     severity: Severities = None,
     preset: Presets = None,
     final: IsFinal = False,
+    source: Annotated[
+        Source,
+        typer.Option(
+            help="log: what is missing is a fault; stream: notifications or exports that somebody "
+            "wrote down, which leave events out."
+        ),
+    ] = Source.LOG,
     fail_on: Annotated[
         FailOn, typer.Option(help="Least severity with which a finding fails the check.")
     ] = FailOn.VIOLATION,
@@ -80,6 +87,7 @@ def check(
     Reads logs of every dsh generation, plain or zstd, damaged ones too, and says for each finding
     where it is, which rule it breaks, and how many events it stands for.
     """
+    from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract
     from dsh_otel.cli import checking
     from dsh_otel.cli.formats import make_writer
@@ -100,6 +108,7 @@ def check(
         list_missing=chosen is not OutputFormat.TEXT,
         ruling=ruling,
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
+        source=SourceKind(source),
         final=final,
         quiet=quiet,
     )

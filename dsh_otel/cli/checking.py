@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core.check import SessionReport, check_session
+from dsh_core.contract.run import SourceKind
 from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, search_logs
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
@@ -92,6 +93,7 @@ class Check:
         contract: The contract to hold the logs to; None for that of each log's generation.
         final: Whether the logs are over.
         quiet: Whether to show no progress.
+        source: Whether the logs are complete, or streams that somebody wrote down.
     """
 
     logs: Sequence[LogFile]
@@ -101,6 +103,7 @@ class Check:
     contract: Contract | None
     final: bool
     quiet: bool
+    source: SourceKind = SourceKind.LOG
 
     def run(self, writer: Writer, out: TextIO) -> Totals:
         """Check all logs, and write each one's findings as soon as they are known.
@@ -144,6 +147,7 @@ class Check:
                 catalogue=self.ruling.catalogue,
                 presets=self.ruling.presets,
                 final=self.final,
+                source=self.source,
                 progress=progress.read,
             )
         except Exception as error:

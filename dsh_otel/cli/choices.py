@@ -14,6 +14,13 @@ class ContractChoice(StrEnum):
     V4 = "v4"
 
 
+class Source(StrEnum):
+    """What may be concluded from what a log does not hold."""
+
+    LOG = "log"
+    STREAM = "stream"
+
+
 class FailOn(StrEnum):
     """The least severe finding that makes a check fail; those above it in this list fail it too."""
 

@@ -77,6 +77,25 @@ class TestGrades:
         assert "no rule matches 'x.y'" in outcome.stderr
 
 
+class TestSource:
+    """Logs that are complete, and streams that somebody wrote down."""
+
+    def test_a_stream_may_leave_events_out(self, tmp_path: Path) -> None:
+        """The same rows are a broken log and a stream with nothing wrong."""
+        rows = json.loads(
+            b"[" + encode(START, STEP, STEP_END, END).replace(b"\n", b",")[:-1] + b"]"
+        )
+        header = {"type": "session", "version": 0, "id": "s", "createdAt": 0, "delegationDepth": 0}
+        for row in rows:
+            row["data"]["turn"] = 1
+            row["data"].update(step=1) if "step" in row["data"] else None
+        log = tmp_path / "session.jsonl"
+        log.write_text("\n".join(map(json.dumps, [header, rows[0], *rows[2:]])) + "\n")
+        assert found(run("check", log, "--json")) == ["seq.gap"]
+        outcome = run("check", log, "--json", "--source", "stream")
+        assert (outcome.exit_code, found(outcome)) == (0, [])
+
+
 class TestInstalled:
     """Rules that other packages bring."""
 
