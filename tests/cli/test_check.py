@@ -82,13 +82,10 @@ class TestSource:
 
     def test_a_stream_may_leave_events_out(self, tmp_path: Path) -> None:
         """The same rows are a broken log and a stream with nothing wrong."""
-        rows = json.loads(
-            b"[" + encode(START, STEP, STEP_END, END).replace(b"\n", b",")[:-1] + b"]"
-        )
+        rows = [json.loads(line) for line in encode(START, STEP, STEP_END, END).splitlines()]
         header = {"type": "session", "version": 0, "id": "s", "createdAt": 0, "delegationDepth": 0}
         for row in rows:
-            row["data"]["turn"] = 1
-            row["data"].update(step=1) if "step" in row["data"] else None
+            row["data"] |= {name: 1 for name in ("turn", "step") if name in row["data"]}
         log = tmp_path / "session.jsonl"
         log.write_text("\n".join(map(json.dumps, [header, rows[0], *rows[2:]])) + "\n")
         assert found(run("check", log, "--json")) == ["seq.gap"]
