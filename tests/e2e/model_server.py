@@ -40,6 +40,7 @@ class Reply:
         body: What a refusal says.
         headers: Further headers.
         cut: Whether the connection ends with the last event, in the middle of the body.
+        gate: What the end of the body waits for after the last event, if for anything.
     """
 
     events: tuple[Event, ...] = ()
@@ -47,6 +48,7 @@ class Reply:
     body: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
+    gate: threading.Event | None = None
 
     def first(self, count: int, *, cut: bool) -> Reply:
         """Return the beginning of it.
@@ -310,6 +312,8 @@ class ModelServer:
                     data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                     self.wfile.flush()
+                if reply.gate is not None:
+                    reply.gate.wait(self.timeout)
                 if reply.cut:
                     self.close_connection = True
                 else:

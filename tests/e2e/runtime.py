@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.e2e.cli import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -43,6 +43,8 @@ class Runtime:
         cwd: The working directory of new sessions.
         url: Base URL of the model's API.
         compress: Whether its logs are compressed.
+        changes: Further changes to its profile.
+        env: Further environment variables.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Runtime:
         cwd: Path,
         url: str,
         compress: bool = True,
+        changes: Iterable[Message] = (),
+        env: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._cwd = cwd
@@ -62,23 +66,25 @@ class Runtime:
         self._count = 0
         self._notified: list[Message] = []
         how = {"root": str(home / "sessions"), "compression": "zstd" if compress else "none"}
-        changes: list[Message] = [
+        patches: list[Message] = [
             {"id": "session-persistence-jsonl", "config": how},
             # What fails shall be seen at once, and alone.
             {"id": "llm-retry", "disabled": True},
+            *changes,
         ]
         patch = folder / "patch.yml"
         # JSON is YAML.
-        patch.write_text(json.dumps(changes))
+        patch.write_text(json.dumps(patches))
         command = [program, "-I", "-c", LAUNCH, "--profile", "sdk", "--patch", patch]
-        env = environment(
-            HOME=str(folder),
-            DSH_HOME=str(home),
-            DSH_PERMISSION_MODE="danger-full-access",
-            DSH_TELEMETRY_MODE="DISABLED",
-            DEEPSEEK_BASE_URL=url,
-            DEEPSEEK_API_KEY="made-up",
-        )
+        settings = {
+            "HOME": str(folder),
+            "DSH_HOME": str(home),
+            "DSH_PERMISSION_MODE": "danger-full-access",
+            "DSH_TELEMETRY_MODE": "DISABLED",
+            "DEEPSEEK_BASE_URL": url,
+            "DEEPSEEK_API_KEY": "made-up",
+            **(env or {}),
+        }
         with self._log.open("wb") as errors:
             self._popen = subprocess.Popen(
                 list(map(str, command)),
@@ -86,7 +92,7 @@ class Runtime:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=cwd,
-                env=env,
+                env=environment(**settings),
             )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
