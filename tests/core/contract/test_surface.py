@@ -249,9 +249,11 @@ class TestReplace:
 
     def test_messages_that_changed_places_are_one_cause(self) -> None:
         """What lies in a span is not sure any more, and so is what must be cited."""
-        head = log(turn_start(1), *one_step(1, 1, *[prompt()] * 3), replacing(2, 3, 2, 3, id="v"))
-        head[3], head[4] = head[4], head[3]
-        assert rules(check([*head, *log(turn_end(1), first=7)], V4)) == ["seq.gap"]
+        said, pruned = one_turn(1, prompt(), prompt(), prompt()), replacing(2, 3, 2, 3, id="v")
+        events = log(*said, *one_turn(2), turn_start(3), pruned, turn_end(3))
+        assert violations(check(events, V4)) == []
+        events[3], events[4] = events[4], events[3]
+        assert rules(check(events, V4)) == ["seq.gap"]
 
     def test_what_was_lost_cannot_be_on_the_surface(self) -> None:
         """A replacement of messages that were lost is a consequence of the loss."""
