@@ -179,6 +179,7 @@ async def tell(us: Ours, session: Session) -> None:
         [
             make.block_start(0, "text"),
             make.text_delta(0, "too mu"),
+            make.block_end(0, {"type": "text", "text": "too mu"}),
             make.usage_chunk({"inputTokens": 3, "outputTokens": 2}),
             make.finish("max-tokens"),
         ],

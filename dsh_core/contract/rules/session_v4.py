@@ -161,6 +161,9 @@ class Rules(RuleSet):
         if self._overflow or run.explained(event, CallKey("advertised", data.call_id), answer):
             return
         finding = self._report_not_advertised(event, line, "is not in the answer")
+        # It may be one of those that wait, under a wrong id.
+        waiting = [id_ for id_, call in self._calls.items() if not call.started]
+        run.blame(finding, *(CallKey("call", id_) for id_ in waiting))
         if not self._calls:
             run.blame(finding, answer)
 
