@@ -41,6 +41,10 @@ class Guard:
         if not seen:
             _logger.error("%s failed and is left out from here on: %r", place, error)
 
+    def count(self, place: str) -> None:
+        """Take in an error that was said already."""
+        self.errors[place] = self.errors.get(place, 0) + 1
+
     def run(self, place: str, action: Callable[[], object]) -> bool:
         """Run an action.
 

@@ -22,6 +22,7 @@ from dsh_core.check import check_session
 from dsh_core.context import Context
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
+from dsh_core.contract.installed import installed_catalogue
 from dsh_core.errors import InvariantError
 from dsh_core.llm import ScriptedAdapter
 from dsh_core.session import Session
@@ -287,11 +288,16 @@ def findings_of(session: Session | str | Path) -> list[Finding]:
         AssertionError: The log cannot be read.
     """
     if not isinstance(session, Session):
-        report = check_session(str(session))
+        report = check_session(str(session), catalogue=installed_catalogue())
         if report.error:
             raise AssertionError(report.error)
         return list(report.findings)
-    checker = Checker(session.header, header_row=session.header_row, strict=True)
+    checker = Checker(
+        session.header,
+        header_row=session.header_row,
+        catalogue=installed_catalogue(),
+        strict=True,
+    )
     found = [finding for entry in session.events for finding in checker.observe(entry.event)]
     return found + checker.finish()
 

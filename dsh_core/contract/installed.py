@@ -11,7 +11,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
-from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.contract.fields import is_filled
+from dsh_core.contract.findings import Severity
+from dsh_core.contract.rule import ALL, Rule, RuleSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +85,28 @@ def _rule_problem(rule: object) -> str:
         return f"has a rule id that is not like `area.fault`: {rule.id!r}"
     if rule.source not in SOURCES:
         return f"rule {rule.id} has source {rule.source!r}; use one of: {', '.join(SOURCES)}"
-    return ""
+    return next((problem for problem, wrong in _checks(rule) if wrong), "")
+
+
+def _checks(rule: Rule) -> Iterable[tuple[str, bool]]:
+    """Return what may be wrong with a rule, and whether it is: people write what they like."""
+    severity: object = rule.severity
+    yield (
+        f"rule {rule.id} says no fault or no advice",
+        not (is_filled(rule.fault) and is_filled(rule.advice)),
+    )
+    yield (
+        f"rule {rule.id} has no severity out of dsh_core.contract.findings.Severity",
+        not isinstance(severity, Severity),
+    )
+    yield (
+        f"rule {rule.id} has contracts other than: {', '.join(ALL)}",
+        not rule.contracts or not set(rule.contracts) <= set(ALL),
+    )
+    yield (
+        f"rule {rule.id} must name the events that it is evaluated at, in `on`",
+        bool(rule.on) != (rule.source in ("any", "log")),
+    )
 
 
 def _bad(point: EntryPoint, problem: str) -> BadRulesError:

@@ -30,8 +30,17 @@ if TYPE_CHECKING:
     from dsh_core.events import SessionEvent
 
 _AFTER_CHUNKS: Final = (AssistantChunk, AssistantMessage, LlmRetry, StepEnd)
-_RESUMES: Final = ("agent/inbox/spliced", "session/end-seed", "turn/start", "user/message")
-"""What a process begins with that goes on with a session."""
+_RESUMES: Final = frozenset(
+    {
+        *("agent/inbox/spliced", "session/end-seed", "turn/start", "user/message"),
+        *("agent-preset/selected", "approval/policy", "command/run", "compaction/start"),
+        *("feedback/message-delete", "feedback/message-put", "feedback/record", "goal/change"),
+        *("model/selection", "permission/preset", "plan/mode", "sandbox/mode", "schedule/change"),
+        *("session/title", "subagent/model-selection-policy", "team/member", "team/task"),
+        *("team/message/delivered", "team/message/queued", "working-directory/change"),
+    }
+)
+"""What a process may begin with that goes on with a session: what happens between turns."""
 
 NEVER: Final = -(2**60)
 """An expectation that no event meets: the next event must be judged one by one."""
@@ -225,6 +234,8 @@ class Order:
         run, seq = self._run, event.seq
         if self._resumes(event):
             self._miss_closers()
+            # A turn that was lost as a whole is not counted.
+            run.blame(unreported("seq.gap"), "turn-number")
             run.miss(explained=False)
             self._last = self._high = seq
             return

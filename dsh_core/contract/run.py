@@ -39,6 +39,10 @@ class CallKey(NamedTuple):
     call_id: str
 
 
+class UndeclaredRuleError(LookupError):
+    """A rule set reports a rule that it has not declared: it would never be heard."""
+
+
 class SourceKind(StrEnum):
     """What a checker may conclude from what it does not see.
 
@@ -200,8 +204,13 @@ class Run:
 
         Returns:
             The finding, or None if the rule is filtered out or the fault folded into its cause.
+
+        Raises:
+            UndeclaredRuleError: No rule set has declared a rule of that id.
         """
         if rule not in self._enabled:
+            if rule not in self._entries:
+                raise UndeclaredRuleError(f"{rule!r} is no rule of the catalogue")
             return None
         if self.cause is not None and not always:
             if not self.counted:

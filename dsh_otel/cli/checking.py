@@ -13,7 +13,7 @@ from dsh_core.contract.run import SourceKind
 from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, search_logs
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
-from dsh_otel.cli.formats.words import counted, overview, severities
+from dsh_otel.cli.formats.words import counted, overview, severities, switched_off
 from dsh_otel.cli.output import console, is_terminal, wants_colour
 from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.cli.totals import Totals
@@ -112,7 +112,7 @@ class Check:
             writer: What to write with.
             out: The stream it writes to.
         """
-        totals = Totals(missing=len(self.missing), chosen=self.ruling.chosen)
+        totals = Totals(missing=len(self.missing), chosen=self.ruling.entries)
         with CheckProgress(self._console(), len(self.logs), shared=is_terminal(out)) as progress:
             writer.begin()
             for place, reason in self.missing.items():
@@ -174,8 +174,4 @@ def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
 
 
 def _incomplete(report: SessionReport) -> str:
-    owners = ", ".join(report.disabled)
-    return (
-        f"{report.path}: the rules of {owners} failed and were switched off for this log. "
-        "Please report it."
-    )
+    return f"{report.path}: {switched_off(report)}. Please tell whoever wrote them."

@@ -60,6 +60,7 @@ class Result:
         refused: Spans that it refused out of requests that it took.
         unsampled: Spans that sampling left out.
         findings: Findings by severity.
+        incomplete: Sessions of which something of ours failed: not all was looked at.
         logs: The logs of each session that was exported, by its id.
         problem: Why spans were lost or refused.
     """
@@ -75,19 +76,20 @@ class Result:
     refused: int = 0
     unsampled: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
+    incomplete: int = 0
     logs: dict[str, list[str]] = field(default_factory=dict)
     problem: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether everything there is has arrived."""
-        unseen = self.missing or self.unreadable or self.skipped
+        unseen = self.missing or self.unreadable or self.skipped or self.incomplete
         return not (unseen or self.lost or self.refused) and self.sent > 0
 
     @property
     def verdict(self) -> ExitCode:
         """How the command ends if something is missing."""
-        arrived = self.sessions and self.sent and not self.missing
+        arrived = self.sessions and self.sent and not self.missing and not self.incomplete
         return ExitCode.FAILED if arrived else ExitCode.CANNOT_TELL
 
 
@@ -183,6 +185,7 @@ def _add(result: Result, path: str, done: Replay) -> None:
     result.logs.setdefault(done.session_id, []).append(path)
     result.events += done.events
     result.unsampled += done.unsampled
+    result.incomplete += bool(done.errors)
     for place, count in done.errors.items():
         say(f"{path}: {place} failed {counted(count, 'time')} and was left out. Please report it.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import CannotTellError
 from dsh_otel.cli.output import stdout
+from dsh_otel.cli.selection import Presets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +46,10 @@ def rules(
             show_default=False,
         ),
     ] = None,
+    final: Annotated[
+        bool, typer.Option("--final", help="With --run: the logs are over, as check --final.")
+    ] = False,
+    preset: Presets = None,
     example: Annotated[
         bool,
         typer.Option("--example", help="Write nothing but a log that breaks the rule ID."),
@@ -59,16 +65,32 @@ def rules(
 
     catalogue = installed()
     found = _select(catalogue, rule) if rule else list(catalogue.entries.values())
+    if example and (json or run):
+        raise typer.BadParameter("--example writes a log and nothing else")
     if example:
         _write_example(catalogue, rule)
         return
-    fates = _fates(found, catalogue, run) if run else {}
+    done = _run(catalogue, run, final=final, presets=preset or ()) if run else Run()
     if json:
-        _print_json(found, fates)
+        _print_json(found, done.fates)
     elif rule in catalogue.entries:
-        _print_one(found[0], fates)
+        _print_one(found[0], done.fates)
     else:
-        _print_list(found, fates)
+        _print_list(found, done.fates)
+    raise typer.Exit(done.code)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of the rules on some logs.
+
+    Attributes:
+        fates: Number of findings by rule, None where it was never evaluated; empty without logs.
+        code: How the command ends.
+    """
+
+    fates: Mapping[str, int | None] = field(default_factory=dict)
+    code: int = 0
 
 
 def contract_names(rule: Rule) -> str:
@@ -113,30 +135,39 @@ def _write_example(catalogue: Catalogue, rule: str) -> None:
     out.buffer.flush()
 
 
-def _fates(
-    entries: Sequence[Entry], catalogue: Catalogue, places: Sequence[str]
-) -> Mapping[str, int | None]:
-    """Check logs; return the number of findings by rule, None where it was never evaluated."""
+def _run(
+    catalogue: Catalogue, places: Sequence[str], *, final: bool, presets: Sequence[str]
+) -> Run:
+    """Check logs with all rules: one that is left out explains nothing."""
     from dsh_core.check import check_session
     from dsh_otel.cli.checking import choose_logs
-    from dsh_otel.cli.exits import say
+    from dsh_otel.cli.exits import ExitCode, say
+    from dsh_otel.cli.formats.words import switched_off
 
-    chosen = frozenset(entry.id for entry in entries)
-    counts: dict[str, int | None] = dict.fromkeys(chosen)
-    read = False
-    for log in choose_logs(places, None).logs:
-        report = check_session(log, chosen=chosen, catalogue=catalogue)
+    counts: dict[str, int | None] = dict.fromkeys(catalogue.entries)
+    found = choose_logs(places, None)
+    unread, failed = 0, bool(found.missing)
+    for log in found.logs:
+        report = check_session(
+            log,
+            catalogue=catalogue,
+            final=final,
+            presets=frozenset(presets) if presets else None,
+        )
         if report.error:
             say(report.error)
-            continue
-        read = True
+            unread += 1
+        if report.disabled:
+            say(f"{report.path}: {switched_off(report)}")
+            failed = True
         for id_ in report.evaluated:
             counts[id_] = counts[id_] or 0
         for finding in report.findings:
             counts[finding.rule] = (counts[finding.rule] or 0) + 1
-    if not read:
+    if unread == len(found.logs):
         raise CannotTellError("none of the logs can be read")
-    return counts
+    code = ExitCode.FAILED if unread else ExitCode.OK
+    return Run(counts, ExitCode.CANNOT_TELL if failed else code)
 
 
 def _fate(count: int | None) -> str:
@@ -146,6 +177,7 @@ def _fate(count: int | None) -> str:
 
 
 def _print_json(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> None:
+    from dsh_core.contract import example_logs
     from dsh_otel.cli.formats.fields import SCHEMA_VERSION, dumps
 
     found = []
@@ -160,6 +192,7 @@ def _print_json(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> No
             "on": list(dict.fromkeys(entry.rule.on)),
             "fault": entry.rule.fault,
             "advice": entry.rule.advice,
+            "example": example_logs.path(entry.id).exists(),
         }
         if fates:
             fields |= {"evaluated": fates[entry.id] is not None, "findings": fates[entry.id] or 0}

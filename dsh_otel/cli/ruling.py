@@ -64,6 +64,8 @@ def choose_rules(
     Raises:
         CannotTellError: A pattern matches no rule, a severity is none, or no rule is left.
     """
+    if not all(presets):
+        raise CannotTellError("--preset needs a name")
     levels = dict(map(_level, severities))
     try:
         catalogue = installed().graded(levels)

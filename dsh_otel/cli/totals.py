@@ -10,7 +10,10 @@ from dsh_core.contract.findings import Severity
 from dsh_otel.cli.exits import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsh_core.check import SessionReport
+    from dsh_core.contract.catalogue import Entry
     from dsh_otel.cli.choices import FailOn
 
 
@@ -26,8 +29,9 @@ class Totals:
         events: Number of events read.
         findings: Number of findings by severity.
         rules: Number of findings by rule.
-        chosen: Ids of the rules to apply.
+        chosen: The rules to apply.
         evaluated: Ids of those that had something to judge.
+        contracts: What the logs were held to.
     """
 
     sessions: int = 0
@@ -37,8 +41,9 @@ class Totals:
     events: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
     rules: Counter[tuple[Severity, str]] = field(default_factory=Counter)
-    chosen: frozenset[str] = frozenset()
+    chosen: Sequence[Entry] = ()
     evaluated: set[str] = field(default_factory=set)
+    contracts: set[str] = field(default_factory=set)
 
     def add(self, report: SessionReport) -> None:
         """Take in one session."""
@@ -47,6 +52,7 @@ class Totals:
         self.incomplete += bool(report.disabled)
         self.events += report.events
         self.evaluated |= report.evaluated
+        self.contracts.add(report.contract)
         for finding in report.findings:
             self.findings[finding.severity] += 1
             self.rules[finding.severity, finding.rule] += 1
@@ -70,8 +76,19 @@ class Totals:
         return {
             "sessions": self.sessions,
             "unreadable": self.unreadable,
+            "incomplete": self.incomplete,
             "events": self.events,
             "findings": {severity.value: self.findings[severity] for severity in Severity},
             "rules": {rule: count for (_, rule), count in sorted(self.rules.items())},
-            "never_evaluated": sorted(self.chosen - self.evaluated),
+            "never_evaluated": self._never_evaluated(),
         }
+
+    def _never_evaluated(self) -> list[str]:
+        """Return the rules that had nothing to judge, of those that these logs could break."""
+        return [
+            entry.id
+            for entry in self.chosen
+            if entry.id not in self.evaluated
+            and entry.rule.source != "live"
+            and self.contracts & set(entry.rule.contracts)
+        ]

@@ -107,6 +107,8 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         checker: Checker | None = session.notes.pop(self, None)
         if checker is not None:
             findings = checker.finish(final=self._final)
+            for owner in checker.disabled:
+                session.guard.count(f"the rules of {owner}")
             if findings:
                 self._write(findings, span)
 

@@ -79,6 +79,7 @@ DOCUMENT = closed(
                 "events": COUNT,
                 "findings": closed({"violation": COUNT, "damage": COUNT, "advice": COUNT}),
                 "rules": {"type": "object", "additionalProperties": COUNT},
+                "incomplete": COUNT,
                 "never_evaluated": {"type": "array", "items": {"type": "string"}},
             }
         ),
@@ -252,11 +253,14 @@ class TestJson:
         }
         unheard = document["totals"].pop("never_evaluated")
         assert unheard == sorted(unheard)
-        assert {"turn.number", "turn.unclosed", "approval.asked"} <= set(unheard)
+        assert {"turn.unclosed", "llm.no-finish"} <= set(unheard)
+        # What no log of these can break is no omission.
+        assert not {"turn.number", "approval.asked", "agent.status-noop"} & set(unheard)
         assert not {"turn.overlap", "tool.call-unanswered", "line.torn-tail"} & set(unheard)
         assert document["totals"] == {
             "sessions": 5,
             "unreadable": 1,
+            "incomplete": 0,
             "events": 12,
             "findings": {"violation": 1, "damage": 1, "advice": 1},
             "rules": {"line.torn-tail": 1, "tool.call-unanswered": 1, "turn.overlap": 1},

@@ -11,6 +11,7 @@ from dsh_core.contract import example_logs
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_otel.cli.rules import SOURCES
 from tests.cli.helpers import OVERLAP, run, write
+from tests.paths import CASES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +49,10 @@ class TestList:
         assert document["schema_version"] == 1
         assert [rule["id"] for rule in document["rules"]] == list(CATALOGUE.entries)
         keys = ["id", "owner", "contracts", "severity", "code", "source", "on", "fault", "advice"]
+        keys.append("example")
         for rule in document["rules"]:
             assert list(rule) == keys
-            assert all(value for key, value in rule.items() if key != "on")
+            assert all(value for key, value in rule.items() if key not in ("on", "example"))
 
 
 class TestOne:
@@ -111,6 +113,13 @@ class TestExample:
         example = run("rules", "line.invalid-utf8", "--example").stdout_bytes
         assert example == example_logs.path("line.invalid-utf8").read_bytes()
 
+    @pytest.mark.parametrize("option", ["--json", "--run"])
+    def test_it_goes_with_nothing_else(self, option: str) -> None:
+        """The log alone is written."""
+        more = (option, "x") if option == "--run" else (option,)
+        outcome = run("rules", "turn.overlap", "--example", *more)
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+
     @pytest.mark.parametrize("id_", ["", "turn.*"])
     def test_it_goes_with_one_rule(self, id_: str) -> None:
         """A pattern has no example."""
@@ -155,6 +164,34 @@ class TestRun:
         """A single rule tells its fate too."""
         log = write(tmp_path / "a.jsonl", *OVERLAP)
         assert "  run           1 found\n" in run("rules", "turn.overlap", "--run", log).stdout
+
+    def test_a_pattern_does_not_change_what_is_found(self) -> None:
+        """What another rule explains is no finding of a rule, alone or among others."""
+        log = CASES / "06-seq-goes-back.jsonl"
+        for pattern in ("turn.end-mismatch", "turn.*"):
+            lines = run("rules", pattern, "--run", log, "--json").stdout
+            found = {rule["id"]: rule["findings"] for rule in json.loads(lines)["rules"]}
+            assert found["turn.end-mismatch"] == 0
+
+    def test_rules_that_wait_for_the_end_or_for_names(self) -> None:
+        """They are evaluated where the end is declared, and where names are given."""
+        log = example_logs.path("turn.unclosed")
+        assert "never evaluated" in run("rules", "turn.unclosed", "--run", log).stdout
+        assert "1 found" in run("rules", "turn.unclosed", "--run", log, "--final").stdout
+        log = example_logs.path("permission.preset-unknown")
+        rule = "permission.preset-unknown"
+        assert "never evaluated" in run("rules", rule, "--run", log).stdout
+        assert "1 found" in run("rules", rule, "--run", log, "--preset", "read-only").stdout
+
+    def test_what_could_not_be_looked_at_counts(self, tmp_path: Path) -> None:
+        """Exit codes are those of check."""
+        good, empty = write(tmp_path / "a.jsonl", *OVERLAP), tmp_path / "b.jsonl"
+        empty.touch()
+        assert run("rules", "--run", good).exit_code == 0
+        assert run("rules", "--run", good, "--run", empty).exit_code == 1
+        outcome = run("rules", "--run", good, "--run", tmp_path / "nope")
+        assert outcome.exit_code == 2
+        assert "no such file" in outcome.stderr
 
     def test_without_a_readable_log_there_is_no_fate(self, tmp_path: Path) -> None:
         """Nothing was evaluated, so nothing is said."""

@@ -1,21 +1,21 @@
-"""The real runtime, driven through what users do: several at once, from inside, and to its death."""
+"""The real runtime, driven as users do: several at once, from inside, and to its death."""
 
 from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from tests.e2e.model_server import NO_MORE, ModelServer, refuses
+from tests.e2e.model_server import ModelServer
 from tests.e2e.receivers import HOST
-from tests.e2e.runtime import DEADLINE, Message, Runtime
+from tests.e2e.runtime import DEADLINE, MODEL, Message, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
 
     from tests.e2e.model_server import ModelRequest, Reply
 
@@ -78,6 +78,7 @@ class Driven(Runtime):
         url: Base URL of the model's API.
         changes: Changes to its profile.
         env: Further environment variables.
+        model: The model.
     """
 
     def __init__(
@@ -90,11 +91,13 @@ class Driven(Runtime):
         url: str,
         changes: Iterable[Message] = (),
         env: Mapping[str, str] | None = None,
+        model: str = MODEL,
     ) -> None:
         self._listener = socket.create_server((HOST, 0))
         self._listener.settimeout(DEADLINE)
         port = str(self._listener.getsockname()[1])
         self._inside: socket.socket | None = None
+        self._over = False
         plugin = {"insert": [{"id": "inside", "name": INSIDE.as_uri()}]}
         super().__init__(
             program,
@@ -104,14 +107,26 @@ class Driven(Runtime):
             url=url,
             changes=[*changes, plugin],
             env={"INSIDE_PORT": port, **(env or {})},
+            model=model,
         )
 
-    def __enter__(self) -> Driven:
+    def __enter__(self) -> Self:
         super().__enter__()
         self._inside, _ = self._listener.accept()
         self._inside.settimeout(DEADLINE)
         self._lines = self._inside.makefile("rb")
         return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._over:
+            self._end()
+        else:
+            super().__exit__(kind, error, trace)
 
     def inside(self, body: str, **values: Any) -> Any:
         """Run a function inside and return what it returns.
@@ -161,6 +176,7 @@ class Driven(Runtime):
         """End it in peace, and take what it still notifies."""
         self._request("shutdown")
         self._popen.wait(DEADLINE)
+        self._over = True
         with suppress(EOFError):
             self._read_until(lambda: False, "the end")
 
@@ -168,6 +184,7 @@ class Driven(Runtime):
         """End it at once."""
         self._popen.kill()
         self._popen.wait()
+        self._over = True
         with suppress(EOFError):
             self._read_until(lambda: False, "the end")
 

@@ -28,6 +28,7 @@ USAGE: Final = {
 """What an answer says that it has used, unless it says something else."""
 
 NO_MORE: Final = "the script is over"
+NO_FILES: Final = "no files are taken"
 
 
 @dataclass(frozen=True)
@@ -293,9 +294,15 @@ class ModelServer:
             timeout = 60
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                data = self.rfile.read(int(self.headers.get("content-length", 0)))
+                if "json" not in self.headers.get("content-type", ""):
+                    self._answer(refuses(404, "not_found_error", NO_FILES))
+                    return
+                body = json.loads(data)
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                reply = server._next(ModelRequest(self.path, headers, body))
+                self._answer(server._next(ModelRequest(self.path, headers, body)))
+
+            def _answer(self, reply: Reply) -> None:
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)

@@ -45,6 +45,7 @@ class Runtime:
         compress: Whether its logs are compressed.
         changes: Further changes to its profile.
         env: Further environment variables.
+        model: The model that it asks for.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Runtime:
         compress: bool = True,
         changes: Iterable[Message] = (),
         env: Mapping[str, str] | None = None,
+        model: str = MODEL,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._cwd = cwd
+        self._about = {"cwd": str(cwd), "provider": PROVIDER, "model": model}
         self._log = folder / "runtime.log"
         self._messages: queue.Queue[Message | None] = queue.Queue()
         self._count = 0
@@ -99,8 +101,7 @@ class Runtime:
 
     def __enter__(self) -> Self:
         try:
-            about = {"cwd": str(self._cwd), "provider": PROVIDER, "model": MODEL}
-            self._request("initialize", about)
+            self._request("initialize", self._about)
         except BaseException:
             self._end()
             raise

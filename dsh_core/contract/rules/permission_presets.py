@@ -22,7 +22,7 @@ class Rules(RuleSet):
         Rule(
             "permission.preset-unknown",
             "the permission preset is none of the configured ones",
-            "Configure the preset, or choose one that is.",
+            "Configure the preset, or choose one that is; name those that are with `--preset`.",
             on=("permission/preset",),
             contracts=LATER,
         ),

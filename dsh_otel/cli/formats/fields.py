@@ -25,12 +25,16 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 def session_fields(report: SessionReport) -> dict[str, Any]:
     """Return what is published of a session besides its findings and the number of its events."""
-    return {
+    fields: dict[str, Any] = {
         "path": report.path,
         "session_id": report.session_id,
         "format": report.format,
         "contract": report.contract,
     }
+    if report.disabled:
+        # Not everything was checked: no finding does not mean that there is none.
+        fields["disabled"] = report.disabled
+    return fields
 
 
 def finding_fields(finding: Finding) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from dsh_otel.cli.formats.words import counted, told
+from dsh_otel.cli.formats.words import counted, switched_off, told
 from dsh_otel.cli.plain import printable
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ class Format:
             by_rule.setdefault(finding.rule, []).append(finding)
         failures = sum(self._fail_on.counts(found[0].severity) for found in by_rule.values())
         path = _attribute(report.path)
+        problem = report.reason or switched_off(report)
         self._out.write(
             f'  <testsuite name={path} tests="{1 + len(by_rule)}" failures="{failures}" '
-            f'errors="{int(bool(report.reason))}" skipped="0">\n'
+            f'errors="{int(bool(problem))}" skipped="0">\n'
         )
-        self._readable(path, report.reason)
+        self._readable(path, problem)
         for rule, found in by_rule.items():
             self._rule(path, rule, found)
         self._out.write("  </testsuite>\n")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from dsh_core.contract.findings import Severity
 from dsh_otel.cli.formats.fields import dumps
-from dsh_otel.cli.formats.words import told
+from dsh_otel.cli.formats.words import switched_off, told
 from dsh_otel.cli.plain import printable
 from dsh_otel.cli.version import version
 
@@ -64,11 +64,12 @@ class Format:
         for finding in report.findings:
             self._out.write(self._separator + dumps(self._result(report, finding)))
             self._separator = ",\n"
-        if report.reason:
+        problem = report.reason or switched_off(report)
+        if problem:
             self._unreadable.append(
                 {
                     "level": "error",
-                    "message": {"text": printable(report.reason)},
+                    "message": {"text": printable(problem)},
                     "locations": [_location(report.path, None)],
                 }
             )
@@ -76,7 +77,7 @@ class Format:
     def end(self, totals: Totals) -> None:
         """Close the document; logs that cannot be read are notifications of the run."""
         invocation = {
-            "executionSuccessful": not totals.unreadable,
+            "executionSuccessful": not (totals.unreadable or totals.incomplete),
             "toolExecutionNotifications": self._unreadable,
         }
         self._out.write(f'\n],"invocations":[{dumps(invocation)}]}}]}}\n')

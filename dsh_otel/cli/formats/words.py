@@ -10,6 +10,7 @@ from dsh_otel.cli.plain import printable
 if TYPE_CHECKING:
     from collections import Counter
 
+    from dsh_core.check import SessionReport
     from dsh_core.contract.findings import Finding
     from dsh_otel.cli.totals import Totals
 
@@ -56,6 +57,13 @@ def severities(findings: Counter[Severity]) -> str:
         if (number := findings[severity])
     ]
     return ", ".join(parts) or "no findings"
+
+
+def switched_off(report: SessionReport) -> str:
+    """Say which rules failed on a log, empty if none did."""
+    if not report.disabled:
+        return ""
+    return f"the rules of {', '.join(report.disabled)} failed and were switched off for this log"
 
 
 def overview(totals: Totals) -> str:

@@ -363,6 +363,10 @@ class Placeless(Recorder):
     owner = "placeless"
     rules: ClassVar = (Rule("placeless.seen", "seen", "nothing"),)
 
+    def handlers(self) -> Mapping[str, Handler]:
+        """Listen to strays alone."""
+        return {}
+
     def outside_step(self) -> Mapping[str, Handler]:
         """Listen to an event without turn and step."""
         return {"todo/write": self._see}

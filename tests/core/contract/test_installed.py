@@ -12,7 +12,8 @@ from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.installed import GROUP, BadRulesError, installed_catalogue, with_rules_of
 from dsh_core.contract.rule import Rule, RuleSet
-from tests.checking import check, log, one_turn, rules, turn_start
+from dsh_core.events import Contract
+from tests.checking import build, check, log, make_checker, one_turn, rules, turn_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +57,15 @@ def point(name: str, value: str) -> EntryPoint:
     return EntryPoint(name, value, GROUP)
 
 
+def odd_rule(**changes: Any) -> Rule:
+    """Return a rule of which something is odd."""
+    good = {"id": "acme.x", "fault": "x", "advice": "x.", "on": ("turn/start",)}
+    return Rule(**{**good, **changes})
+
+
 def made(**changes: Any) -> type[RuleSet]:
     """Return a rule set of which something is odd."""
-    good = {"owner": "acme", "rules": (Rule("acme.x", "x", "x."),)}
+    good = {"owner": "acme", "rules": (odd_rule(),)}
     return type("Odd", (RuleSet,), good | changes)
 
 
@@ -85,8 +92,6 @@ class TestWithRulesOf:
         """What it breaks is its own: the others go on, and somebody counts."""
         points = [point("a", f"{HERE}:Raising"), point("b", f"{HERE}:Budget")]
         catalogue = with_rules_of(CATALOGUE, points)
-        from dsh_core.events import Contract
-        from tests.checking import build, make_checker
 
         checker = make_checker(Contract.SEED, catalogue=catalogue, strict=False)
         found = []
@@ -94,6 +99,19 @@ class TestWithRulesOf:
             found += checker.observe(build(event, 0)[0])
         assert sorted(rules(found)) == ["acme.turn-budget", "turn.overlap"]
         assert checker.disabled == ["acme-broken"]
+
+    def test_one_that_reports_what_it_has_not_declared_has_failed(self) -> None:
+        """A misspelt id would never be heard."""
+
+        class Misspelt(Budget):
+            def _turn(self, event: SessionEvent, line: int) -> None:
+                self.trip("acme.trun-budget", "turn after turn", event, line)
+
+        checker = make_checker(
+            Contract.SEED, catalogue=CATALOGUE.extended([Misspelt]), strict=False
+        )
+        assert checker.observe(build(log(turn_start(1))[0], 0)[0]) == []
+        assert checker.disabled == ["acme-budget"]
 
     def test_nothing_installed_is_the_catalogue_itself(self) -> None:
         """Without other packages there are the rules that ship."""
@@ -111,7 +129,13 @@ class TestWithRulesOf:
             (made(rules=("acme.x",)), "has something in `rules` that is no Rule"),
             (made(rules=(Rule("plain", "x", "x."),)), "not like `area.fault`: 'plain'"),
             (made(rules=(Rule("acme.x", "x", "x.", source="web"),)), "source 'web'; use one of"),
-            (made(rules=(Rule("turn.overlap", "x", "x."),)), "'turn.overlap' is defined twice"),
+            (made(rules=(odd_rule(fault=""),)), "says no fault or no advice"),
+            (made(rules=(odd_rule(advice=None),)), "says no fault or no advice"),
+            (made(rules=(odd_rule(contracts=("v3",)),)), "has contracts other than"),
+            (made(rules=(odd_rule(severity="bad"),)), "has no severity out of"),
+            (made(rules=(odd_rule(on=()),)), "must name the events"),
+            (made(rules=(odd_rule(source="end"),)), "must name the events"),
+            (made(rules=(odd_rule(id="turn.overlap"),)), "'turn.overlap' is defined twice"),
         ],
     )
     def test_what_cannot_be_used_is_named(
