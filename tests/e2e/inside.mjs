@@ -12,12 +12,12 @@ export function apply(ctx) {
   }
   const socket = net.connect(Number(process.env.INSIDE_PORT), '127.0.0.1')
   readline.createInterface({ input: socket }).on('line', async (line) => {
-    const { id, body } = JSON.parse(line)
+    const { body } = JSON.parse(line)
     let answer
     try {
-      answer = { id, value: (await run(body)) ?? null }
+      answer = { value: (await run(body)) ?? null }
     } catch (error) {
-      answer = { id, error: String(error?.stack ?? error) }
+      answer = { error: String(error?.stack ?? error) }
     }
     socket.write(JSON.stringify(answer) + '\n')
   })

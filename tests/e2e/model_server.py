@@ -41,7 +41,8 @@ class Reply:
         body: What a refusal says.
         headers: Further headers.
         cut: Whether the connection ends with the last event, in the middle of the body.
-        gate: What the end of the body waits for after the last event, if for anything.
+        gate: What the events wait for, if for anything, when the first of them have come.
+        ungated: How many these are.
     """
 
     events: tuple[Event, ...] = ()
@@ -50,6 +51,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
     gate: threading.Event | None = None
+    ungated: int = 0
 
     def first(self, count: int, *, cut: bool) -> Reply:
         """Return the beginning of it.
@@ -315,12 +317,12 @@ class ModelServer:
                 self.send_header("content-type", "text/event-stream")
                 self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
-                for event in reply.events:
+                for number, event in enumerate(reply.events):
+                    if reply.gate is not None and number == reply.ungated:
+                        reply.gate.wait(self.timeout)
                     data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                     self.wfile.flush()
-                if reply.gate is not None:
-                    reply.gate.wait(self.timeout)
                 if reply.cut:
                     self.close_connection = True
                 else:
