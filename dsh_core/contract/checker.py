@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.dispatch import Call, compose, failing, in_order
 from dsh_core.contract.order import Order
+from dsh_core.contract.resumes import Resumes
 from dsh_core.contract.rule import EVERY, RuleSet
 from dsh_core.contract.run import Run, SourceKind
 from dsh_core.events import (
@@ -82,7 +83,12 @@ class Checker:
         ]
         # What the end of the log, and facts that no log holds, have been judged by.
         self._met: set[str] = set()
-        self._moves = [self._run.timeline.handlers(), {"session/end-seed": self._end_seed}]
+        self._resumes = Resumes(self._run)
+        self._moves = [
+            self._run.timeline.handlers(),
+            {"session/end-seed": self._end_seed},
+            self._resumes.handlers(),
+        ]
         if held_to is not Contract.SEED:
             self._moves.append(self._run.surface.handlers())
         self._always: list[tuple[RuleSet, Mapping[str, Handler]]] = []
@@ -264,6 +270,8 @@ class Checker:
                 if self._strict:
                     raise
                 self._disable(rules, error, self._run.last_seq)
+        # They are about no event that another process may have written.
+        self._resumes.release()
         return self._collect()
 
     def observe_fault(self, fault: Fault) -> list[Finding]:
@@ -314,6 +322,7 @@ class Checker:
             final: Whether the end of the log is declared: nothing will follow.
         """
         self._run.cause = None
+        self._order.finish()
         self._run.release()
         if final:
             self._met.add("end")
@@ -324,15 +333,12 @@ class Checker:
                 if self._strict:
                     raise
                 self._disable(rules, error, self._run.last_seq)
+        self._resumes.release()
         return self._collect()
 
     def _collect(self) -> list[Finding]:
-        found = self._run.findings
-        if not found:
-            # Never the list that the next findings go into.
-            return []
-        self._run.findings = []
-        return found
+        # Never the list that the next findings go into.
+        return self._resumes.collect() if self._run.findings else []
 
     def _recover(self, error: Exception, event: SessionEvent, line: int) -> None:
         """Switch off the rule set that raised, and let the others see the event."""

@@ -90,6 +90,13 @@ class Order:
         self._partial = finding
         self.expected = NEVER
 
+    def finish(self) -> None:
+        """Note what the end of the input shows: damage there may have cost any event."""
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            self._run.blame_for_good(lost, LOST)
+            self._run.miss(explained=True)
+
     def judge(self, event: SessionEvent, line: int) -> None:
         """Judge seq and time of one event, and set what explains its other faults."""
         run = self._run
@@ -167,7 +174,8 @@ class Order:
             self._last = self._high
         lost, self._lost = self._lost, None
         # The far end of an earlier jump may have been used already.
-        missing = seq - self._last - 1 - (self._last < self._jump[1] < seq)
+        early = self._last < self._jump[1] < seq
+        missing = seq - self._last - 1 - early
         # As many events as are missing may just have had a wrong number.
         misnumbered, self._burst_size = self._burst_size, 0
         if missing > misnumbered:
@@ -193,6 +201,9 @@ class Order:
             if lost is not None:
                 run.blame_for_good(lost, LOST)
                 self._tolerate(lost)
+        elif early and self._gap is not None:
+            # What belongs here came too early, where it could do nothing.
+            self._tolerate(self._gap)
         self._advance(seq)
 
     def _skips_chunks(self, event: SessionEvent) -> bool:
@@ -236,7 +247,7 @@ class Order:
             self._miss_closers()
             # A turn that was lost as a whole is not counted.
             run.blame(unreported("seq.gap"), "turn-number")
-            run.miss(explained=False)
+            run.resume()
             self._last = self._high = seq
             return
         self._burst_size += 1
@@ -305,6 +316,8 @@ class Order:
         if self._burst is not None and self._before_burst != (timeline.turn, timeline.step):
             # The repetition left another turn or step open than it found.
             self._tolerate(self._burst)
+        # Whether it was told again or written anew, what counts on from it may differ.
+        self._run.blame(self._burst, "turn-number", ("restart", timeline.turn))
         self._run.cause = self._tolerated
 
     def _judge_time(self, event: SessionEvent, line: int) -> None:

@@ -68,6 +68,8 @@ class Run:
         surface: The messages that the model sees.
         presets: Names of the permission presets that are configured, None if nobody said.
         gaps: How many gaps there were: places where events may be missing.
+        resumed: Whether a stream has gone on in another process, which knows nothing of what was
+            told last: what it lost may come again.
         cut: Seq of the last inherited event of a forked session; None if it is not known yet.
         calm: Set by a rule that judges an event inside its step: the data of events that need no
             judging if they come right after it.
@@ -98,6 +100,7 @@ class Run:
         self.surface = Surface(self.timeline)
         self.presets = presets
         self.gaps = 0
+        self.resumed = False
         self._blind = False
         self.cut = header.seed_length - 1 if header.seed_length else None
         self._cut_known = self.cut is not None or not header.is_seeded
@@ -142,6 +145,11 @@ class Run:
         """
         self.gaps += 1
         self._blind = self._blind or not explained
+
+    def resume(self) -> None:
+        """Note that another process goes on just here, and that some of what was told is lost."""
+        self.resumed = True
+        self.miss(explained=False)
 
     def unseen(self, event: SessionEvent) -> bool:
         """Whether what an event refers to may have been in events that are missing.

@@ -111,6 +111,8 @@ class Timeline:
         if data.turn != self.turn or data.step == self.step:
             # Elsewhere, or a repetition of the start.
             return
+        if self.replaying and self.step is not None and data.step < self.step:
+            return
         self._close_step()
         self.step = data.step
         self.next_step = data.step + 1

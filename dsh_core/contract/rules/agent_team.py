@@ -248,6 +248,9 @@ class Rules(RuleSet):
             between = revision > known + 1
             if between and ((not known and self._tasks.full) or self.run.unseen(event)):
                 return ""
+            if not between and self.run.resumed:
+                # The task was lost, and its id is used again.
+                return ""
         return f"is at revision {shown(revision)}, not {known + 1}"
 
     def _blocker_fault(

@@ -154,7 +154,7 @@ class Rules(RuleSet):
             turn_of(data.turn),
             self.run.gaps,
         )
-        never_ended = None if last is None or self._settle(last) else last
+        never_ended = None if last is None or self._orphaned(last) or self._settle(last) else last
         if self._ids(event, line, data.compaction_id, data.source_command_id):
             new.id = None
         elif never_ended is not None:
@@ -343,6 +343,11 @@ class Rules(RuleSet):
         if not waits or run.cause is not None:
             self._settle(is_open, always=False)
 
+    def _orphaned(self, last: Compaction) -> bool:
+        """Whether another process may go on: a stream does not show what a repair writes."""
+        between = last.turn is None or last.crossed is not None
+        return between and self.run.source is SourceKind.STREAM
+
     def _settle(self, last: Compaction, *, always: bool = True) -> bool:
         """Report the turn boundary that a compaction was open at, if there was one.
 
@@ -379,10 +384,11 @@ class Rules(RuleSet):
     def finish(self, *, final: bool) -> None:
         """Judge what only the end of the input decides.
 
-        No marker has come: dsh refuses such a log, whether a crash cut it or not.
+        No marker has come: dsh refuses such a log, whether a crash cut it or not. A stream tells of
+        no marker that a repair writes.
         """
         del final
-        if self._open is not None:
+        if self._open is not None and self.run.source is not SourceKind.STREAM:
             self._settle(self._open)
 
 

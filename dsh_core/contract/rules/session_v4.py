@@ -106,7 +106,7 @@ class Rules(RuleSet):
 
     def _message(self, event: AssistantMessage, line: int) -> None:
         data = event.data
-        if not self.run.timeline.is_open(data.turn, data.step):
+        if self.run.repeating or not self.run.timeline.is_open(data.turn, data.step):
             return
         repeated = []
         for block in data.tool_calls():
@@ -131,7 +131,7 @@ class Rules(RuleSet):
 
     def _call(self, event: ToolCall, line: int) -> None:
         data, run = event.data, self.run
-        if not run.timeline.is_open(data.turn, data.step):
+        if run.repeating or not run.timeline.is_open(data.turn, data.step):
             return
         known = self._calls.get(data.call_id)
         if known is None:
@@ -187,7 +187,7 @@ class Rules(RuleSet):
                 line=line,
                 call_id=call_id,
             )
-        if not event.appends or not run.timeline.is_open(data.turn, data.step):
+        if run.repeating or not (event.appends and run.timeline.is_open(data.turn, data.step)):
             return
         known = self._calls.get(call_id)
         if known is None:
@@ -251,11 +251,14 @@ class Rules(RuleSet):
             run.blame(finding, *(CallKey("call", id_) for id_ in open_calls))
 
     def _turn_start(self, _event: TurnStart, _line: int) -> None:
-        self._calls = {}
-        self._overflow = False
+        if not self.run.repeating:
+            self._forget()
 
     def _step_start(self, event: StepStart, _line: int) -> None:
         timeline, data = self.run.timeline, event.data
-        if data.turn == timeline.turn and data.step != timeline.step:
-            self._calls = {}
-            self._overflow = False
+        if data.turn == timeline.turn and data.step != timeline.step and not self.run.repeating:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._calls = {}
+        self._overflow = False

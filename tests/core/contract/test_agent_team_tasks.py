@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsh_core.contract.rules.agent_team import MAX_EDGES, MAX_TASKS
+from dsh_core.contract.run import SourceKind
+from dsh_core.events import Contract
+from tests.checking import check, log, one_turn
 from tests.core.contract.test_agent_team import deleted, faults, found, lossy, task
 
 if TYPE_CHECKING:
@@ -127,6 +130,13 @@ class TestTasks:
     def test_but_a_revision_never_comes_back(self) -> None:
         items = [task("a"), task("a", 2), task("a", 3), task("a", 2)]
         assert lossy(*items) == ["'a' is at revision 2, not 3"]
+
+    def test_unless_it_was_lost_with_the_process_that_wrote_it(self) -> None:
+        events = log(*(item for item in (*one_turn(1), task("a"), task("a", 2))))
+        (again,) = log(task("a", 2), first=4)
+        later = {**again, "time": again["time"] + 1000}
+        stream = [*events, later]
+        assert check(stream, Contract.V4, header={"id": "s-1"}, source=SourceKind.STREAM) == []
 
     def test_more_tasks_than_are_followed(self) -> None:
         items = [task(f"a{number}") for number in range(MAX_TASKS + 1)]

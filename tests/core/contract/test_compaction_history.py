@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
 
+from dsh_core.check import check_session
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.run import SourceKind
 from dsh_core.decode import to_raw
@@ -40,6 +42,9 @@ from tests.core.contract.compactions import (
     summed,
 )
 from tests.strategies import MODEL, Events, header_row
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 V0, V4 = Contract.V0, Contract.V4
 BOUNDARY = "compaction.turn-boundary"
@@ -360,3 +365,44 @@ def test_an_event_that_is_no_object_explains_what_it_leads_to(place: int, value:
         raw[5 + place] = structs.replace(raw[5 + place], data=to_raw(value))
     checker = make_checker(V4)
     assert [f.owner for f in violations(checker.observe_all(raw, range(1, 11)))] == ["log"]
+
+
+# Orphans of a crash
+
+
+def later(*items: Item, first: int) -> Events:
+    """Return what another process goes on with."""
+    return [{**one, "time": one["time"] + 1000} for one in log(*items, first=first)]
+
+
+@pytest.mark.parametrize("after", [(), (turn_start(2),), (turn_start(2), turn_end(2))])
+@pytest.mark.parametrize("turn", [None, 1])
+def test_what_clears_an_orphan_may_have_the_number_of_what_was_lost(
+    turn: int | None, after: tuple[Item, ...]
+) -> None:
+    inside = (turn_end(1), start("c", None)) if turn is None else (start(), turn_end(1))
+    again = (start("d", None), failed("d", None)) if len(after) != 1 else ()
+    events = [*log(*BEGIN, *inside), *later(*after, *again, first=len(BEGIN) + 2)]
+    assert violations(check(events, V4, source=SourceKind.STREAM)) == []
+
+
+def test_what_goes_on_behind_a_boundary_is_no_orphan() -> None:
+    events = log(*BEGIN, start(), turn_end(1), failed())
+    found = violations(check(events, V4, source=SourceKind.STREAM))
+    assert [one.rule for one in found] == [BOUNDARY]
+
+
+def test_two_in_one_turn_are_no_orphans() -> None:
+    events = log(*BEGIN, start(), start("d"), failed("d"), turn_end(1))
+    found = violations(check(events, V4, source=SourceKind.STREAM))
+    assert [one.rule for one in found] == ["compaction.overlap"]
+
+
+@pytest.mark.parametrize("cut", [1, 20])
+def test_a_marker_may_be_torn(tmp_path: Path, cut: int) -> None:
+    events = log(*BEGIN, start(), turn_end(1, "interrupted"), SEED)
+    rows = [json.dumps(row) for row in (header_row(V4), *events)]
+    path = tmp_path / "session.v4.jsonl"
+    path.write_text("\n".join([*rows[:-1], rows[-1][:-cut]]))
+    found = check_session(str(path)).findings
+    assert rules(found) == ["line.torn-tail"]

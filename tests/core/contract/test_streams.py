@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,23 @@ from hypothesis import strategies as st
 
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract
-from tests.checking import check, event, log, one_turn, rules, step_start, turn_start, violations
+from tests.checking import (
+    answer,
+    call,
+    check,
+    event,
+    log,
+    one_step,
+    one_turn,
+    prompt,
+    result,
+    rules,
+    step_end,
+    step_start,
+    turn_end,
+    turn_start,
+    violations,
+)
 from tests.paths import DECODED, NOTIFICATIONS, OTLP
 from tests.strategies import Event, Events, legal_logs
 
@@ -128,6 +144,45 @@ class TestResume:
         later = [{**one, "time": one["time"] + 1000} for one in log(self.insert(), first=4)]
         assert check(before + later, V4, header={}, source=STREAM) == []
 
+    def goes_on(self, *between: Any, reason: str = "resume") -> Events:
+        """Return a stream whose numbers go on as if nothing had happened while a turn was open."""
+        header = {"header": {"config": {"provider": "p", "model": "m"}}, "reason": reason}
+        first = event("request/header", {**header, "reason": "initial"})
+        before = [*one_turn(1, first), self.insert(), turn_start(2), step_start(2, 1)]
+        after = [*between, turn_start(3), step_start(3, 1), event("request/header", header)]
+        return log(*before, *after, step_end(3, 1), turn_end(3))
+
+    @pytest.mark.parametrize("reason", ["resume", "initial"])
+    def test_as_many_numbers_may_be_lost_as_the_repair_takes(self, reason: str) -> None:
+        assert check(self.goes_on(reason=reason), V4, header={}, source=STREAM) == []
+
+    @pytest.mark.parametrize("reason", ["change", "series"])
+    def test_only_the_first_request_of_a_process_tells(self, reason: str) -> None:
+        found = check(self.goes_on(reason=reason), V4, header={}, source=STREAM)
+        assert rules(found) == ["turn.overlap"]
+
+    def test_what_was_sure_before_is_told(self) -> None:
+        events = self.goes_on(turn_start(3), step_start(3, 1), step_end(3, 1))
+        found = check(events, V4, header={}, source=STREAM)
+        assert rules(found)[:1] == ["turn.overlap"]
+
+    def test_an_event_that_is_wrong_by_itself_is_told(self) -> None:
+        events = self.goes_on(event("todo/write", {"todos": []}, ignorable=False))
+        found = check(events, V4, header={}, source=STREAM)
+        assert rules(found) == ["envelope.ignorable"]
+
+    def test_a_turn_that_was_lost_as_a_whole_has_its_number_again(self) -> None:
+        later = [{**one, "time": one["time"] + 1000} for one in log(*one_turn(2), first=4)]
+        events = log(*one_turn(1), *one_turn(2)) + later
+        assert check(events, V4, header={}, source=STREAM) == []
+
+    @pytest.mark.parametrize("kind", ["command/run", "plan/mode", "working-directory/change"])
+    def test_a_process_may_begin_with_anything_that_happens_between_turns(self, kind: str) -> None:
+        data = {"commandId": "c", "name": "n", "source": {"kind": "user"}, "active": True}
+        (later,) = log(event(kind, data), first=3)
+        events = [*log(*one_turn(1)), {**later, "time": later["time"] + 1000}]
+        assert check(events, V4, header={}, source=STREAM) == []
+
     def test_in_a_log_it_is_a_fault(self) -> None:
         before = log(*one_turn(1), self.insert())
         later = [{**one, "time": one["time"] + 1000} for one in log(self.insert(), first=4)]
@@ -143,6 +198,39 @@ class TestResume:
         events[3] = {**events[3], "seq": 2}
         found = check(events, V4, header={}, source=STREAM)
         assert rules(found) == ["seq.duplicate"]
+
+
+class TestTransport:
+    """What is delivered twice, or out of order."""
+
+    EVENTS: ClassVar = log(
+        turn_start(1),
+        step_start(1, 1),
+        *(prompt(), answer(1, 1, "a", "b"), call(1, 1, "a"), result(1, 1, "a")),
+        *(call(1, 1, "b"), result(1, 1, "b"), step_end(1, 1)),
+        *one_step(1, 2, answer(1, 2, "a"), call(1, 2, "a"), result(1, 2, "a")),
+        turn_end(1),
+        *one_turn(2, prompt(), answer(2, 1, "c"), call(2, 1, "c"), result(2, 1, "c")),
+        *one_turn(3, prompt(), answer(3, 1)),
+    )
+
+    @pytest.mark.parametrize("start", range(0, len(EVENTS), 2))
+    def test_what_comes_again_is_one_finding(self, start: int) -> None:
+        for length in (1, 2, 4, 9):
+            for place in range(start + length, len(self.EVENTS) + 1):
+                events = list(self.EVENTS)
+                events[place:place] = events[start : start + length]
+                found = violations(check(events, V4, header={}, source=STREAM))
+                assert len(found) == 1, (length, place)
+                assert found[0].rule.startswith("seq.")
+
+    @pytest.mark.parametrize("seq", range(1, len(EVENTS)))
+    def test_what_comes_too_early_is_only_out_of_order(self, seq: int) -> None:
+        for place in range(seq):
+            events = list(self.EVENTS)
+            events.insert(place, events.pop(seq))
+            found = rules(violations(check(events, V4, header={}, source=STREAM)))
+            assert [rule for rule in found if not rule.startswith("seq.")] == [], place
 
 
 class TestGaps:
