@@ -25,10 +25,11 @@ MAX_KEPT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A rule with its owner."""
+    """A rule with its owner, and the package that brought it if it does not ship with us."""
 
     rule: Rule
     owner: str
+    origin: str = ""
 
     @property
     def id(self) -> str:
@@ -46,15 +47,20 @@ class Catalogue:
     Args:
         sets: One class per owner.
         severities: Severities that rules have instead of their own, by rule id.
+        origins: The packages that brought rule sets, with their versions, where that is known.
 
     Raises:
         ValueError: Two rules share an id.
     """
 
     def __init__(
-        self, sets: Iterable[type[RuleSet]], severities: Mapping[str, Severity] | None = None
+        self,
+        sets: Iterable[type[RuleSet]],
+        severities: Mapping[str, Severity] | None = None,
+        origins: Mapping[type[RuleSet], str] | None = None,
     ) -> None:
         self.sets: Sequence[type[RuleSet]] = tuple(sets)
+        self.origins: Mapping[type[RuleSet], str] = dict(origins or {})
         self._severities = dict(severities or {})
         entries: dict[str, Entry] = {}
         for cls in self.sets:
@@ -63,20 +69,25 @@ class Catalogue:
                     message = f"rule id {rule.id!r} is defined twice"
                     raise ValueError(message)
                 severity = self._severities.get(rule.id, rule.severity)
-                entries[rule.id] = Entry(replace(rule, severity=severity), cls.owner)
+                entries[rule.id] = Entry(
+                    replace(rule, severity=severity), cls.owner, self.origins.get(cls, "")
+                )
         self._applying: dict[tuple[Contract, frozenset[str], bool], frozenset[str]] = {}
         self.entries: Mapping[str, Entry] = MappingProxyType(dict(sorted(entries.items())))
 
-    def extended(self, sets: Iterable[type[RuleSet]]) -> Catalogue:
+    def extended(self, sets: Iterable[type[RuleSet]], origin: str = "") -> Catalogue:
         """Return a catalogue that has further rule sets.
 
         Args:
             sets: The further ones.
+            origin: The package that brings them, with its version.
 
         Raises:
             ValueError: A rule has an id that is taken.
         """
-        return Catalogue((*self.sets, *sets), self._severities)
+        sets = tuple(sets)
+        origins = {**self.origins, **dict.fromkeys(sets, origin)}
+        return Catalogue((*self.sets, *sets), self._severities, origins)
 
     def graded(self, severities: Mapping[str, Severity]) -> Catalogue:
         """Return a catalogue in which some rules have another severity.
@@ -91,7 +102,7 @@ class Catalogue:
         changed = dict(self._severities)
         for pattern, severity in severities.items():
             changed |= dict.fromkeys(self._match([pattern]), severity)
-        return Catalogue(self.sets, changed)
+        return Catalogue(self.sets, changed, self.origins)
 
     def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> frozenset[str]:
         """Return the ids that patterns choose.

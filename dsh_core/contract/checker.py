@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.dispatch import Call, compose, failing, in_order
+from dsh_core.contract.foreign import Foreign, is_foreign, stopped, switched_off
 from dsh_core.contract.order import Order
 from dsh_core.contract.resumes import Resumes
 from dsh_core.contract.rule import EVERY, RuleSet
@@ -65,7 +67,8 @@ class Checker:
     ) -> None:
         chosen = catalogue.select() if chosen is None else chosen
         held_to = contract or header.contract
-        self._run = Run(catalogue, header, held_to, source, chosen, presets=presets)
+        self._fresh = partial(Run, catalogue, header, held_to, source, presets=presets)
+        self._run = self._fresh(chosen)
         self._run.header_row = header_row
         self._run.header_line = header_line
         self.disabled: list[str] = []
@@ -75,12 +78,12 @@ class Checker:
         # many events came before that.
         self._stretches: dict[str, tuple[Finding, Fault, int]] = {}
         self._order = Order(self._run)
-        # A set of which nothing applies costs nothing.
-        self._sets: list[RuleSet] = [
-            cls(self._run)
-            for cls in catalogue.sets
-            if any(self._run.enabled(rule.id) for rule in cls.rules) or not cls.rules
-        ]
+        self._origins = catalogue.origins
+        self._sets: list[RuleSet] = []
+        for cls in catalogue.sets:
+            # A set of which nothing applies costs nothing.
+            if any(self._run.enabled(rule.id) for rule in cls.rules) or not cls.rules:
+                self._add(cls)
         # What the end of the log, and facts that no log holds, have been judged by.
         self._met: set[str] = set()
         self._resumes = Resumes(self._run)
@@ -118,6 +121,17 @@ class Checker:
                 if self._run.enabled(rule.id) and (met or anything or rule.source in self._met):
                     found.add(rule.id)
         return frozenset(found)
+
+    def _add(self, cls: type[RuleSet]) -> None:
+        if not is_foreign(cls):
+            self._sets.append(cls(self._run))
+            return
+        try:
+            self._sets.append(Foreign(cls, self._run))
+        except Exception as error:
+            if self._strict:
+                raise
+            self._tell(cls, error, self._run.last_seq)
 
     def _wire(self) -> None:
         """Note who listens to what; what to call for a type is laid out when one comes."""
@@ -240,7 +254,8 @@ class Checker:
             try:
                 handler(event, line)
             except Exception as error:  # noqa: BLE001 - a broken rule must not break the host
-                self._recover(error, event, line)
+                if not self._recover(error, event, line):
+                    break
                 handlers, inside, outside = self._handlers, self._inside, self._outside
             turn, step = timeline.turn, timeline.step
             calm, run.calm = run.calm, None
@@ -266,10 +281,9 @@ class Checker:
                 continue
             try:
                 handler(fact)
-            except Exception as error:
-                if self._strict:
-                    raise
-                self._disable(rules, error, self._run.last_seq)
+            except Exception as error:  # noqa: BLE001 - a broken rule must not break the host
+                if not self._switch_off(rules, error, self._run.last_seq):
+                    break
         # They are about no event that another process may have written.
         self._resumes.release()
         return self._collect()
@@ -329,10 +343,9 @@ class Checker:
         for rules in tuple(self._sets):
             try:
                 rules.finish(final=final)
-            except Exception as error:
-                if self._strict:
-                    raise
-                self._disable(rules, error, self._run.last_seq)
+            except Exception as error:  # noqa: BLE001 - a broken rule must not break the host
+                if not self._switch_off(rules, error, self._run.last_seq):
+                    break
         self._resumes.release()
         return self._collect()
 
@@ -340,30 +353,57 @@ class Checker:
         # Never the list that the next findings go into.
         return self._resumes.collect() if self._run.findings else []
 
-    def _recover(self, error: Exception, event: SessionEvent, line: int) -> None:
-        """Switch off the rule set that raised, and let the others see the event."""
+    def _recover(self, error: Exception, event: SessionEvent, line: int) -> bool:
+        """Switch off the rule set that raised, and let the others see the event.
+
+        Returns:
+            Whether the check goes on.
+        """
         calls = self._calls_for(event.type)
         while True:
-            place = failing(calls, error.__traceback__)
-            broken = None if place is None else calls[place].rules
-            if place is None or broken is None or self._strict:
-                raise error
-            self._disable(broken, error, event.seq)
-            calls = [call for call in calls[place + 1 :] if call.rules is not broken]
+            index = failing(calls, error.__traceback__)
+            broken = None if index is None else calls[index].rules
+            if not self._switch_off(broken, error, event.seq):
+                return False
+            calls = [call for call in calls[(index or 0) + 1 :] if call.rules is not broken]
             try:
                 in_order(calls, self._run.timeline)(event, line)
             except Exception as another:  # noqa: BLE001 - a broken rule must not break the host
                 error = another
             else:
-                return
+                return True
 
-    def _disable(self, broken: RuleSet, error: Exception, seq: int) -> None:
+    def _switch_off(self, broken: RuleSet | None, error: Exception, seq: int) -> bool:
+        """Switch off a rule set that raised, None if it was what all rules share.
+
+        Returns:
+            Whether the check goes on.
+        """
+        if self._strict:
+            raise error
+        suspects = [rules for rules in self._sets if isinstance(rules, Foreign)]
+        if suspects and not isinstance(broken, Foreign):
+            self._stop(suspects, error, seq)
+            return False
+        if broken is None:
+            raise error
         self._sets.remove(broken)
-        self.disabled.append(broken.owner)
-        _logger.error(
-            "a rule of %r raised %s at seq %d and is switched off for this session",
-            broken.owner,
-            type(error).__name__,
-            seq,
-        )
         self._wire()
+        self._tell(broken.cls if isinstance(broken, Foreign) else type(broken), error, seq)
+        return True
+
+    def _stop(self, suspects: Sequence[Foreign], error: Exception, seq: int) -> None:
+        """Judge nothing any more: somebody else's rules have broken what all rules share."""
+        self.disabled += [rules.owner for rules in suspects]
+        named = [(rules.cls, self._origins.get(rules.cls, "")) for rules in suspects]
+        _logger.error("%s", stopped(named, error, seq))
+        found = self._resumes.collect()
+        self._run = self._fresh(frozenset())
+        self._run.findings = found
+        self._order = Order(self._run)
+        self._sets, self._moves, self._resumes = [], [], Resumes(self._run)
+        self._wire()
+
+    def _tell(self, cls: type[RuleSet], error: Exception, seq: int) -> None:
+        self.disabled.append(cls.owner)
+        _logger.error("%s", switched_off(cls, self._origins.get(cls, ""), error, seq))

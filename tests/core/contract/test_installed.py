@@ -10,15 +10,23 @@ import pytest
 from dsh_core.contract import installed
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.findings import Severity
-from dsh_core.contract.installed import GROUP, BadRulesError, installed_catalogue, with_rules_of
+from dsh_core.contract.installed import (
+    GROUP,
+    BadRulesError,
+    broken_rules,
+    installed_catalogue,
+    with_rules_of,
+)
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.events import Contract
 from tests.checking import build, check, log, make_checker, one_turn, rules, turn_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from dsh_core.contract.rule import Handler
+    from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent
 
 HERE = __name__
@@ -133,7 +141,14 @@ class TestWithRulesOf:
             (made(rules=(odd_rule(advice=None),)), "says no fault or no advice"),
             (made(rules=(odd_rule(contracts=("v3",)),)), "has contracts other than"),
             (made(rules=(odd_rule(severity="bad"),)), "has no severity out of"),
+            (made(rules=(odd_rule(contracts=([],)),)), "has contracts other than"),
+            (made(rules=(odd_rule(id=5),)), "not like `area.fault`: 5"),
             (made(rules=(odd_rule(on=()),)), "must name the events"),
+            (made(rules=(odd_rule(on="turn/start"),)), "no tuple of event types, like on="),
+            (made(rules=(odd_rule(on=([],)),)), "no tuple of event types, like on="),
+            (made(rules=(odd_rule(on=None),)), "no tuple of event types, like on="),
+            (made(handlers={"turn/start": print}), "has a handlers that is no method"),
+            (made(finish=None), "has a finish that is no method"),
             (made(rules=(odd_rule(source="end"),)), "must name the events"),
             (made(rules=(odd_rule(id="turn.overlap"),)), "'turn.overlap' is defined twice"),
         ],
@@ -151,6 +166,33 @@ class TestWithRulesOf:
         """A package that is half there is told from one that is not."""
         with pytest.raises(BadRulesError, match="cannot be loaded: ModuleNotFoundError"):
             with_rules_of(CATALOGUE, [point("odd", "no_such_package_here:Rules")])
+
+    def test_what_leaves_the_program_when_loaded_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """It would end the host without a word."""
+        (tmp_path / "leaving_rules.py").write_text("raise SystemExit(0)")
+        monkeypatch.syspath_prepend(tmp_path)
+        with pytest.raises(BadRulesError, match="cannot be loaded: SystemExit"):
+            with_rules_of(CATALOGUE, [point("odd", "leaving_rules:Rules")])
+
+
+def test_broken_rules_are_named_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that cannot be loaded, and those that fail only when a session starts."""
+
+    def start(_self: RuleSet, _run: Run) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(installed, "starting", made(__init__=start), raising=False)
+    points = [
+        point("gone", "no_such_package_here:Rules"),
+        point("budget", f"{HERE}:Budget"),
+        point("starting", f"{installed.__name__}:starting"),
+    ]
+    monkeypatch.setattr(installed, "entry_points", lambda **_: points)
+    gone, starting = broken_rules()
+    assert gone.startswith("rules 'gone' (no_such_package_here:Rules): cannot be loaded: ")
+    assert "fails when a session starts: RuntimeError (" in starting
 
 
 def test_entry_points_of_the_group_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
