@@ -20,6 +20,7 @@ from dsh_otel.cli.exits import (
     flush_stdout,
     mapped_errors,
     report_internal_error,
+    said_logs,
 )
 from dsh_otel.cli.export import EPILOG as EXPORT_EPILOG
 from dsh_otel.cli.export import export
@@ -53,7 +54,7 @@ class Commands(TyperGroup):
 
     def invoke(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
         """Run the command."""
-        with mapped_errors():
+        with mapped_errors(), said_logs():
             return super().invoke(*args, **kwargs)
 
 

@@ -13,6 +13,7 @@ import msgspec
 import typer
 from opentelemetry.sdk.trace.sampling import Decision
 
+from dsh_core.contract.installed import broken_rules
 from dsh_core.logs.find import NoLogError, default_home, find_logs
 from dsh_otel.cli.formats.words import counted
 from dsh_otel.cli.plain import printable
@@ -114,6 +115,8 @@ def examine(*, send: bool) -> Report:
         problem = f"the sampler {report.sampler} drops every span: set OTEL_TRACES_SAMPLER"
         report.problems.append(problem)
     may_send = send and not report.problems
+    # The plugin does not start with them.
+    report.problems += broken_rules()
     try:
         report.protocol = check_protocol(environ)
         check_endpoint(environ)

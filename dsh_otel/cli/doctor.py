@@ -22,7 +22,8 @@ def doctor(
 ) -> None:
     """Try the endpoint with one span.
 
-    Says which endpoint and protocol are in use, sends one span, and shows the answer.
+    Says which endpoint and protocol are in use, sends one span, and shows the answer. Rules of
+    other packages that cannot be used are named: they keep the plugin from starting.
 
     The settings are those of OpenTelemetry: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT and so
     on. The values of headers are never shown.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import contextmanager, suppress
@@ -65,6 +66,27 @@ def say(message: str) -> None:
     """Print a line for people on standard error, if anybody reads there."""
     with suppress(OSError):
         typer.echo(f"dsh-otel: {printable(message)}", err=True)
+
+
+class _Saying(logging.Handler):
+    """Says what is logged as the command says everything else."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+@contextmanager
+def said_logs() -> Iterator[None]:
+    """Say meanwhile what our packages log."""
+    loggers = [logging.getLogger(name) for name in ("dsh_core", "dsh_otel")]
+    handler = _Saying(logging.WARNING)
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 @contextmanager

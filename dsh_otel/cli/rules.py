@@ -123,12 +123,18 @@ def _select(catalogue: Catalogue, pattern: str) -> list[Entry]:
 
 def _write_example(catalogue: Catalogue, rule: str) -> None:
     from dsh_core.contract import example_logs
+    from dsh_core.contract.catalogue import CATALOGUE
 
     if rule not in catalogue.entries:
         raise CannotTellError("--example goes with the id of one rule")
     path = example_logs.path(rule)
     if not path.exists():
-        raise CannotTellError(f"there is no example of {rule}: no log of this project shows it")
+        why = "no log can show it"
+        if rule not in CATALOGUE.entries:
+            entry = catalogue.entries[rule]
+            whose = entry.origin or f"the package of {entry.owner!r}"
+            why = f"it is a rule of {whose}, which brings none"
+        raise CannotTellError(f"there is no example of {rule}: {why}")
     out = stdout(exact=True)
     out.flush()
     out.buffer.write(path.read_bytes())
