@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from dsh_core.contract.fields import shown
 from dsh_core.contract.run import CallKey
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ MAX_NAMED: Final = 4
 
 def calls_named(ids: Sequence[str]) -> str:
     """Name calls by their ids."""
-    shown = ", ".join(repr(id_) for id_ in ids[:MAX_NAMED])
-    return f"call{'s' * (len(ids) > 1)} {shown}{' …' if len(ids) > MAX_NAMED else ''}"
+    named = ", ".join(shown(id_) for id_ in ids[:MAX_NAMED])
+    return f"call{'s' * (len(ids) > 1)} {named}{' …' if len(ids) > MAX_NAMED else ''}"
 
 
 def open_place(timeline: Timeline) -> str:

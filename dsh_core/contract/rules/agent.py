@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from dsh_core.contract.fields import shown
 from dsh_core.contract.live import LiveFact, StatusChanged, StatusesUnknown
 from dsh_core.contract.rule import Rule, RuleSet
 
@@ -60,9 +61,9 @@ class Rules(RuleSet):
     def _report(self, rule: str, fact: StatusChanged, known: str) -> None:
         self.run.report(
             rule,
-            f"agent {fact.agent!r} reports {fact.status!r} after {known!r}",
+            f"agent {shown(fact.agent)} reports {shown(fact.status)} after {shown(known)}",
             seq=self.run.last_seq,
             line=self.run.last_line,
             expected="another status" if rule == "agent.status-noop" else "no further status",
-            got=fact.status,
+            got=shown(fact.status),
         )

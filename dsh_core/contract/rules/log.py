@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dsh_core.contract.fields import is_whole
+from dsh_core.contract.fields import is_whole, shown
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.events import UNTYPED, Contract, SessionEvent, UnknownEvent
@@ -151,7 +151,7 @@ class Rules(RuleSet):
         ):
             finding = run.report(
                 "event.unknown-required",
-                f"unknown type {event.type[:80]!r}",
+                f"unknown type {shown(event.type)}",
                 seq=event.seq,
                 line=line,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from dsh_core.contract.fields import shown
 from dsh_core.contract.places import open_place, report_outside
 from dsh_core.contract.repairs import NOT_STARTED
 from dsh_core.contract.rule import LATER, Rule, RuleSet
@@ -105,7 +106,7 @@ class Rules(RuleSet):
             known = run.explained(event, CallKey("call", data.call_id)) or early.report(
                 run,
                 "tool.result-before-call",
-                f"the result of call {data.call_id!r} comes before the call",
+                f"the result of call {shown(data.call_id)} comes before the call",
                 expected="the call first",
                 got=f"the call at seq {event.seq}",
             )
@@ -144,7 +145,7 @@ class Rules(RuleSet):
             if not run.explained(event, CallKey("twice", call_id)):
                 run.report(
                     "tool.result-duplicate",
-                    f"call {call_id!r} is already answered",
+                    f"call {shown(call_id)} is already answered",
                     seq=event.seq,
                     line=line,
                     call_id=call_id,
@@ -176,7 +177,7 @@ class Rules(RuleSet):
         elif place == key and call_id in answered:
             known = self.run.report(
                 "tool.result-duplicate",
-                f"call {call_id!r} was answered in its step already",
+                f"call {shown(call_id)} was answered in its step already",
                 seq=event.seq,
                 line=line,
                 turn=key[0],
@@ -191,7 +192,8 @@ class Rules(RuleSet):
     def _late(self, event: ToolResult, line: int, call_id: str, key: tuple[int, int]) -> None:
         finding = self.run.report(
             "tool.result-late",
-            f"the result of call {call_id!r} comes after step {key[1]} of turn {key[0]} closed",
+            f"the result of call {shown(call_id)} comes after "
+            f"step {key[1]} of turn {key[0]} closed",
             seq=event.seq,
             line=line,
             turn=key[0],
@@ -237,7 +239,7 @@ class _Early:
         return self.report(
             run,
             "tool.result-without-call",
-            f"call {self.call_id!r} was never made in this step",
+            f"call {shown(self.call_id)} was never made in this step",
             expected="a tool/call before it",
             got="none",
             always=always,

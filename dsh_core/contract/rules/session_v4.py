@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from dsh_core.contract.fields import shown
 from dsh_core.contract.places import calls_named
 from dsh_core.contract.repairs import is_odd_fork_repair, is_repair
 from dsh_core.contract.rule import Rule, RuleSet
@@ -145,7 +146,7 @@ class Rules(RuleSet):
             if data.call_id in run.timeline.pending and run.enabled("tool.call-id-duplicate"):
                 problem = ""
         elif known.name != data.name:
-            problem = f"is for {data.name!r}, the answer asked for {known.name!r}"
+            problem = f"is for {shown(data.name)}, the answer asked for {shown(known.name)}"
         elif known.arguments != data.arguments:
             problem = "has other arguments than the answer"
         else:
@@ -170,7 +171,7 @@ class Rules(RuleSet):
     def _report_not_advertised(self, event: ToolCall, line: int, problem: str) -> Finding | None:
         return self.run.report(
             "tool.call-not-advertised",
-            f"call {event.data.call_id!r} {problem}",
+            f"call {shown(event.data.call_id)} {problem}",
             seq=event.seq,
             line=line,
             call_id=event.data.call_id,
@@ -182,7 +183,8 @@ class Rules(RuleSet):
         if data.error is not None and not data.failed:
             run.report(
                 "tool.error-without-flag",
-                f"the result of call {call_id!r} has error {data.error.code!r} without isError",
+                f"the result of call {shown(call_id)} has error {shown(data.error.code)} "
+                "without isError",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,
@@ -198,7 +200,7 @@ class Rules(RuleSet):
         if known.resolved and not_started(data):
             run.report(
                 "tool.result-duplicate",
-                f"call {call_id!r} is already answered",
+                f"call {shown(call_id)} is already answered",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,
@@ -216,7 +218,7 @@ class Rules(RuleSet):
             return
         finding = self.run.report(
             "tool.result-not-started",
-            f"a result answers call {call_id!r}, which {why}",
+            f"a result answers call {shown(call_id)}, which {why}",
             seq=event.seq,
             line=line,
             call_id=call_id,

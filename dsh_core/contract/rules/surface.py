@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dsh_core.contract.fields import fields, is_whole, plain
+from dsh_core.contract.fields import fields, is_whole, plain, shown
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.contract.surface import HEAD, MESSAGES, ON_SURFACE, ends_of, kind_of
 from dsh_core.events import (
@@ -197,7 +197,7 @@ class Rules(RuleSet):
             problem = f"replaced but not cited: {', '.join(map(str, uncited[:8]))}"
             self._report("surface.replace-uncited", problem, event, line)
         if isinstance(event, ToolResult) and (len(seqs) != 1 or kinds[0] != kind):
-            problem = f"the result of call {event.data.call_id!r} replaces something else"
+            problem = f"the result of call {shown(event.data.call_id)} replaces something else"
             self._report("surface.tool-result-replace", problem, event, line)
         if HEAD in kinds and (len(seqs) != 1 or not isinstance(event, SystemMessage)):
             self._head("the system message at the head is replaced by something else", event, line)
@@ -235,7 +235,9 @@ class Rules(RuleSet):
         source = message.source
         called = message.tool_call_id or _wrapped_call(message) or event.data.call_id
         if source is not None and source.call_id and source.call_id != called:
-            return f"the result of call {called!r} has call {source.call_id!r} as its source"
+            return (
+                f"the result of call {shown(called)} has call {shown(source.call_id)} as its source"
+            )
         if not self._strict:
             return ""
         if source is not None and source.kind != "tool":

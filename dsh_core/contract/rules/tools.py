@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from dsh_core import codes
+from dsh_core.contract.fields import shown
 from dsh_core.contract.findings import Finding, Severity
 from dsh_core.contract.places import calls_named
 from dsh_core.contract.rule import Rule, RuleSet
@@ -101,14 +102,14 @@ class Rules(RuleSet):
         if not call_id:
             self.run.report(
                 "tool.call-id-empty",
-                f"call of {data.name!r} without an id",
+                f"call of {shown(data.name)} without an id",
                 seq=event.seq,
                 line=line,
             )
         elif call_id in timeline.pending and timeline.is_open(data.turn, data.step):
             finding = self.run.report(
                 "tool.call-id-duplicate",
-                f"call id {call_id!r} is used again before its result",
+                f"call id {shown(call_id)} is used again before its result",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,
@@ -119,7 +120,7 @@ class Rules(RuleSet):
         if arguments and not _valid_json(arguments):
             self.run.report(
                 "tool.arguments-invalid-json",
-                f"arguments of {data.name!r} are not JSON",
+                f"arguments of {shown(data.name)} are not JSON",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,
@@ -160,7 +161,8 @@ class Rules(RuleSet):
         if count >= STORM:
             finding = self.run.report(
                 "tool.retry-storm",
-                f"the same call of {key[0]!r} fails with {key[2]} again and again in this turn",
+                f"the same call of {shown(key[0])} fails with {shown(key[2])} again and again "
+                "in this turn",
                 seq=event.seq,
                 line=line,
                 call_id=call_id,

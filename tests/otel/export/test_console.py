@@ -116,7 +116,7 @@ def test_findings_that_stand_for_several_events_say_so() -> None:
     script.call("c4")
     script.result("c4", code="FS_NOT_FOUND")
     text = show_events(script.closed())
-    assert "fails with FS_NOT_FOUND again and again in this turn  seq 7  3 events" in text
+    assert "fails with 'FS_NOT_FOUND' again and again in this turn  seq 7  3 events" in text
 
 
 def test_sessions_are_named_when_they_change() -> None:
