@@ -363,6 +363,9 @@ ATTACHMENT_NOT_REFERENCED     ENOENT     missing  - no message refers to the att
 MODEL_DOES_NOT_SUPPORT_IMAGES EOPNOTSUPP bad-args - the model takes no images
 QUEUE_EDIT_NON_TEXT           EINVAL     bad-args - only queued text can be edited
 SUBAGENT_IMAGE_UNSUPPORTED    EOPNOTSUPP bad-args - the child takes no images
+[findings] host
+ADVICE     EPROTO  contract - what a check advises against: legal, but people get hurt
+LOG_DAMAGE EBADMSG contract - a log is damaged: bytes or lines of it cannot be read
 """
 """All groups, in the order they are shown."""
 

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from dsh_core.codes import CODES, Family, Retryable, Route, Where
+from dsh_core.contract.findings import Severity
 from dsh_otel.cli.advice import RETRYABLE_WORDS, ROUTE_WORDS, WHERE_WORDS
 from tests.cli.helpers import run
 
@@ -56,6 +57,12 @@ class TestList:
 
 class TestOne:
     """One code in full."""
+
+    @pytest.mark.parametrize("severity", list(Severity))
+    def test_what_findings_carry(self, severity: Severity) -> None:
+        """The codes of findings are known like those of failures."""
+        outcome = run("codes", severity.code, "--json")
+        assert json.loads(outcome.stdout)["codes"][0]["known"] is True
 
     def test_known(self) -> None:
         """A known code tells its meaning and what to do about it."""

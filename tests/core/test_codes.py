@@ -113,7 +113,7 @@ DUPLICATE_FLOW NOT_COMMITTED NO_FLOW UNKNOWN_METHOD DECLINED SETTINGS_CONFLICT d
 directory-exists directory-create-failed session-not-found target-not-found version-conflict
 note-blank note-too-large plugin-not-running stale-run method-not-found handler-error internal
 bad-request agent-busy session-conflict model-unavailable title-invalid fork-unavailable
-attachment-error queue-item-not-found steer-unavailable credential-rejected
+attachment-error queue-item-not-found steer-unavailable credential-rejected ADVICE LOG_DAMAGE
 """)
 INFERRED = listed("""
 APPROVAL_CANCELLED APPROVAL_REJECTED APPROVAL_REQUIRED APPROVAL_UNAVAILABLE ESCALATION_NOT_WIDER
