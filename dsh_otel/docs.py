@@ -214,7 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command line; that of the process by default.
 
     Returns:
-        The exit code: 1 if ``--check`` finds a page that is missing or stale.
+        The exit code: 1 if ``--check`` finds a page that is missing or stale, 2 if it finds none of
+        them.
     """
     parser = argparse.ArgumentParser(prog="python -m dsh_otel.docs", description=__doc__)
     parser.add_argument(
@@ -222,10 +223,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--folder", type=Path, default=Path("docs"), help="where the pages are")
     options = parser.parse_args(arguments)
+    if options.check and not options.folder.is_dir():
+        print(  # noqa: T201
+            f"there is no folder {options.folder}: run this where the project is checked out, or "
+            "name the folder with --folder",
+            file=sys.stderr,
+        )
+        return 2
     stale = [name for name, make in PAGES.items() if _read(options.folder / name) != make()]
     if options.check:
         for name in stale:
-            print(f"{options.folder / name} is stale; run: make docs", file=sys.stderr)  # noqa: T201
+            path = options.folder / name
+            state = "stale" if path.exists() else "missing"
+            print(f"{path} is {state}; run: make docs", file=sys.stderr)  # noqa: T201
         return int(bool(stale))
     for name in stale:
         options.folder.mkdir(parents=True, exist_ok=True)

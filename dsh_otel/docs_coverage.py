@@ -6,52 +6,15 @@ In which contracts a rule holds, and what it needs, is taken from the rule itsel
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Row(NamedTuple):
-    """One invariant.
-
-    Attributes:
-        name: Its name.
-        rules: Ids of the rules that decide it.
-        note: Where they differ from it; why no log can decide it if there are none.
-    """
-
-    name: str
-    rules: tuple[str, ...] = ()
-    note: str = ""
-
-
-class Section(NamedTuple):
-    """Invariants that belong together.
-
-    Attributes:
-        number: Its number among the sections of the harness.
-        title: What it is about.
-        rows: The invariants.
-    """
-
-    number: str
-    title: str
-    rows: tuple[Row, ...]
-
-
-_SEQ: Final = ("seq.duplicate", "seq.regressed")
-_TURN_END: Final = ("turn.end-mismatch", "turn.end-open-step")
-_STEP_START: Final = ("step.outside-turn", "step.overlap")
-_RESULTS: Final = (
-    "tool.result-without-call",
-    "tool.result-duplicate",
-    "tool.result-late",
-    "tool.result-before-call",
-)
+from dsh_otel.docs_rows import RESULTS, SEQ, STEP_START, TURN_END, V4, Row, Section
 
 _JUNE: Final = (
-    Row("seq.monotonic", _SEQ, "A stretch that is written again is one finding."),
+    Row("seq.monotonic", SEQ, "A stretch that is written again is one finding."),
     Row("turn.no-nesting", ("turn.overlap",)),
-    Row("turn.end-matches", _TURN_END),
-    Row("step.start-placement", _STEP_START),
+    Row("turn.end-matches", TURN_END),
+    Row("step.start-placement", STEP_START),
     Row(
         "step.enclosed",
         ("step.end-mismatch", "step.event-outside", "tool.result-late"),
@@ -59,7 +22,7 @@ _JUNE: Final = (
     ),
     Row(
         "tool.result-needs-call",
-        _RESULTS,
+        RESULTS,
         "Told apart by what became of the call. From v0 on a result is exempt that says that its "
         "call was never started.",
     ),
@@ -76,15 +39,15 @@ _JUNE: Final = (
 )
 
 _SESSION: Final = (
-    Row("session.seq", _SEQ),
+    Row("session.seq", SEQ),
     Row("session.turn-number", ("turn.overlap", "turn.number")),
-    Row("session.turn-end", _TURN_END),
-    Row("session.step-number", (*_STEP_START, "step.number")),
+    Row("session.turn-end", TURN_END),
+    Row("session.step-number", (*STEP_START, "step.number")),
     Row("session.step-end", ("step.end-mismatch",)),
     Row("session.step-enclosed", ("step.event-outside", "tool.result-late")),
     Row(
         "session.result-needs-call",
-        _RESULTS,
+        RESULTS,
         "Whether a call was never started is read where each generation writes it.",
     ),
     Row("session.result-replace-in-turn", ("tool.replace-outside-turn",)),
@@ -99,7 +62,7 @@ _SESSION: Final = (
 _APPEND: Final = (
     Row(
         "seq.dense",
-        ("seq.gap", *_SEQ),
+        ("seq.gap", *SEQ),
         "A gap is a fault of a complete log only: other sources leave events out by nature.",
     ),
     Row(
@@ -334,66 +297,6 @@ _HOST: Final = (
     ),
 )
 
-_V4: Final = (
-    Row("v4.header", ("header.invalid",)),
-    Row("v4.dense", ("seq.gap", *_SEQ)),
-    Row("v4.seed-cut", ("seed.cut",)),
-    Row(
-        "v4.turn-step",
-        (
-            *("turn.overlap", "turn.number", *_TURN_END),
-            *(*_STEP_START, "step.number", "step.end-mismatch"),
-        ),
-    ),
-    Row("v4.tools-resolved", ("tool.unresolved",)),
-    Row("v4.advertised-unique", ("tool.advertised-duplicate",)),
-    Row("v4.call-advertised", ("tool.call-not-advertised", "tool.call-id-duplicate")),
-    Row(
-        "v4.result-lifecycle",
-        ("tool.result-not-started", *_RESULTS),
-        "Exempt is what a repair writes for a call that was never started.",
-    ),
-    Row("v4.result-replace", ("tool.replace-outside-turn",)),
-    Row("v4.error-needs-flag", ("tool.error-without-flag",)),
-    Row("v4.step-events", ("step.event-outside",)),
-    Row(
-        "v4.system-head",
-        ("surface.system-head",),
-        "Behind the head a further system message is a message like others.",
-    ),
-    Row("v4.turn-enclosed", ("event.outside-turn",)),
-    Row("v4.ptc", ("tools.dispatch-unpaired", "tools.dispatch-root", "tools.dispatch-ids")),
-    Row(
-        "v4.retry",
-        (
-            *("retry.fields", "retry.outside-step", "retry.provider", "retry.sequence"),
-            *("retry.chain-id", "retry.started-unpaired"),
-        ),
-    ),
-    Row(
-        "v4.commands, v4.title, v4.compaction",
-        (
-            *("command.run-duplicate", "command.done-unpaired", "title.sources"),
-            *("compaction.ids", "compaction.overlap", "compaction.owner", "compaction.mismatch"),
-            *("compaction.summary-twice", "compaction.shadow", "compaction.end-without-summary"),
-            "compaction.turn-boundary",
-        ),
-    ),
-    Row("v4.developer-header", ("developer.header",)),
-    Row("v4.catalog", ("catalog.child",)),
-    Row("v4.delivery", ("delivery.marker",), "What a child inherits may name its parent."),
-    Row(
-        "v4.plugin-type",
-        ("event.unknown-required", "envelope.ignorable"),
-        "An advice: how plugins name their events is not judged.",
-    ),
-    Row(
-        "v4.stream-equals-content",
-        (),
-        "Asked of older logs while they are migrated; in a v4 log both may differ.",
-    ),
-)
-
 SECTIONS: Final = (
     Section("1", "The plugin of June", _JUNE),
     Section("2", "The companion of the session", _SESSION),
@@ -411,7 +314,7 @@ SECTIONS: Final = (
     Section("3.11", "Jobs, todos, clock, commands, reminders, titles", _PACKAGES),
     Section("3.12", "Teams", _TEAM),
     Section("3.13", "What only the host knows", _HOST),
-    Section("4", "Relationships in format v4", _V4),
+    Section("4", "Relationships in format v4", V4),
 )
 """All invariants of the harness, in its order."""
 

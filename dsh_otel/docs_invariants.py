@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import ALL
-from dsh_otel.docs_coverage import OURS, SECTIONS, Row
+from dsh_otel.docs_coverage import OURS, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from dsh_otel.docs_rows import Row
 
 _INTRO: Final = """\
 # Invariants

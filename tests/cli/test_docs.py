@@ -81,6 +81,7 @@ class TestProgram:
         """``--check`` fails on a page that is missing or stale, and writes nothing."""
         assert docs.main(["--folder", str(tmp_path), "--check"]) == 1
         assert list(tmp_path.iterdir()) == []
+        assert f"{tmp_path}/codes.md is missing; run: make docs\n" in capsys.readouterr().err
         docs.main(["--folder", str(tmp_path)])
         capsys.readouterr()
         assert docs.main(["--folder", str(tmp_path), "--check"]) == 0
@@ -88,3 +89,14 @@ class TestProgram:
         assert docs.main(["--folder", str(tmp_path), "--check"]) == 1
         assert capsys.readouterr().err == f"{tmp_path}/codes.md is stale; run: make docs\n"
         assert (tmp_path / "codes.md").read_text() == "old"
+
+    def test_check_elsewhere(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where there are no pages at all, it is said that they are looked for in a checkout."""
+        monkeypatch.chdir(tmp_path)
+        assert docs.main(["--check"]) == 2
+        assert capsys.readouterr().err == (
+            "there is no folder docs: run this where the project is checked out, or name the "
+            "folder with --folder\n"
+        )
