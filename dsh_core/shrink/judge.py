@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from dsh_core.check import check_session
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.findings import Severity
+from dsh_core.contract.run import SourceKind
 from dsh_core.shrink.source import InMemory, NothingToShrinkError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Question:
         final: Whether the end of the log is declared.
         catalogue: Where the rules come from.
         presets: Names of the permission presets that are configured; None if that is not known.
+        source: Whether the log is complete, or a stream that somebody wrote down.
     """
 
     contract: Contract | None = None
@@ -48,6 +50,7 @@ class Question:
     final: bool = False
     catalogue: Catalogue = CATALOGUE
     presets: frozenset[str] | None = None
+    source: SourceKind = SourceKind.LOG
 
     def check(self, log: LogFile) -> SessionReport:
         """Check a log."""
@@ -57,6 +60,7 @@ class Question:
             final=self.final,
             catalogue=self.catalogue,
             presets=self.presets,
+            source=self.source,
         )
 
     def first(self, findings: Sequence[Finding]) -> int | None:

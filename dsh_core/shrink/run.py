@@ -108,9 +108,9 @@ def shrink(
         log: The log file, of any generation, plain or zstd; ``-`` for standard input.
         question: What it is held to, and which finding is kept.
         keep_content: Leave the insides of events as they are.
-        max_checks: The most parts of the log to check once what comes behind the finding is cut;
-            the least one found by then is the result. So it is when the search is interrupted by a
-            `KeyboardInterrupt`.
+        max_checks: The most parts of the log to check; the least one found by then is the result.
+            What comes behind the finding is cut, and texts are replaced, whatever that takes. The
+            same goes for a search that is interrupted by a `KeyboardInterrupt`.
         max_events: The most events that the log may have.
         progress: Called before each check with the number of checks so far, and of lines.
 
@@ -129,7 +129,7 @@ def shrink(
     judge = Judge(question, whole, name=name, progress=progress)
     search = _begin(file, judge, whole)
     del file
-    judge.limit = judge.checks + max_checks
+    judge.limit = max(judge.checks, max_checks)
     stopped, replaced = _run(search, keep_content=keep_content)
     report = search.state.report
     return Shrunk(

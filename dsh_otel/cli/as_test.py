@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.catalogue import CATALOGUE
+from dsh_core.contract.run import SourceKind
 
 if TYPE_CHECKING:
     from dsh_core.shrink import Question, Shrunk
@@ -76,8 +77,11 @@ def _findings(question: Question, rule: str) -> tuple[str, str]:
     if question.presets is not None:
         presets = ", ".join(_quoted(name, "") for name in sorted(question.presets))
         options.append(f"presets=frozenset({{{presets}}})")
+    if question.source is not SourceKind.LOG:
+        more = "\nfrom dsh_core.contract.run import SourceKind"
+        options.append(f"source=SourceKind.{question.source.name}")
     if rule not in CATALOGUE.entries:
-        more = "\nfrom dsh_core.contract.installed import installed_catalogue"
+        more = f"\nfrom dsh_core.contract.installed import installed_catalogue{more}"
         options.append("catalogue=installed_catalogue()")
     if not options:
         return "from dsh_otel.testing import findings_of", "findings_of(path)"

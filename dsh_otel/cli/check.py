@@ -13,6 +13,7 @@ from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import (
     ChosenContract,
     Excluded,
+    FromSource,
     IsFinal,
     Presets,
     Rules,
@@ -52,13 +53,7 @@ def check(
     severity: Severities = None,
     preset: Presets = None,
     final: IsFinal = False,
-    source: Annotated[
-        Source,
-        typer.Option(
-            help="log: what is missing is a fault; stream: notifications or exports that somebody "
-            "wrote down, which leave events out."
-        ),
-    ] = Source.LOG,
+    source: FromSource = Source.LOG,
     fail_on: Annotated[
         FailOn, typer.Option(help="Least severity with which a finding fails the check.")
     ] = FailOn.VIOLATION,

@@ -7,12 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from dsh_otel.cli.choices import ContractChoice, Destination
+from dsh_otel.cli.choices import ContractChoice, Destination, Source
 from dsh_otel.cli.exits import ExitCode, exit_code_lines, say
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import (
     ChosenContract,
     Excluded,
+    FromSource,
     IsFinal,
     Presets,
     Rules,
@@ -69,6 +70,7 @@ def export(
     exclude: Excluded = None,
     severity: Severities = None,
     preset: Presets = None,
+    source: FromSource = Source.LOG,
     final: IsFinal = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON on standard output.")
@@ -84,6 +86,7 @@ def export(
     a log again gives the same ids. Spans are written at the pace of the receiver; what it does not
     take is counted.
     """
+    from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract
     from dsh_otel.cli import exporting
     from dsh_otel.cli.checking import choose_logs
@@ -104,6 +107,7 @@ def export(
         contract=None if contract is ContractChoice.AUTO else Contract(contract),
         ruling=ruling,
         content=content,
+        source=SourceKind(source),
         final=final,
         quiet=quiet,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
+from dsh_core.contract.run import SourceKind
 from dsh_core.logs.reader import UnsupportedFormatError
 from dsh_otel.clean import Privacy, clean_text
 from dsh_otel.cli.choices import Destination
@@ -105,6 +106,7 @@ class Export:
         content: Whether content may leave.
         final: Whether the logs are over.
         quiet: Whether to show no progress.
+        source: Whether the logs are complete, or streams that somebody wrote down.
     """
 
     logs: Sequence[LogFile]
@@ -114,6 +116,7 @@ class Export:
     content: bool
     final: bool
     quiet: bool
+    source: SourceKind = SourceKind.LOG
 
     def run(self, sink: Sink) -> Result:
         """Export all logs.
@@ -132,6 +135,7 @@ class Export:
                 self.ruling.chosen,
                 catalogue=self.ruling.catalogue,
                 presets=self.ruling.presets,
+                source=self.source,
                 final=self.final,
                 on_finding=count,
             ),

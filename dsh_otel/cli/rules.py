@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from dsh_otel.cli.choices import Source
 from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import CannotTellError
 from dsh_otel.cli.output import stdout
-from dsh_otel.cli.selection import Presets
+from dsh_otel.cli.selection import FromSource, Presets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ def rules(
             show_default=False,
         ),
     ] = None,
+    source: FromSource = Source.LOG,
     final: Annotated[
         bool, typer.Option("--final", help="With --run: the logs are over, as check --final.")
     ] = False,
@@ -70,7 +72,9 @@ def rules(
     if example:
         _write_example(catalogue, rule)
         return
-    done = _run(catalogue, run, final=final, presets=preset or ()) if run else Run()
+    done = Run()
+    if run:
+        done = _run(catalogue, run, source=source, final=final, presets=preset or ())
     if json:
         _print_json(found, done.fates)
     elif rule in catalogue.entries:
@@ -142,10 +146,16 @@ def _write_example(catalogue: Catalogue, rule: str) -> None:
 
 
 def _run(
-    catalogue: Catalogue, places: Sequence[str], *, final: bool, presets: Sequence[str]
+    catalogue: Catalogue,
+    places: Sequence[str],
+    *,
+    source: Source,
+    final: bool,
+    presets: Sequence[str],
 ) -> Run:
     """Check logs with all rules: one that is left out explains nothing."""
     from dsh_core.check import check_session
+    from dsh_core.contract.run import SourceKind
     from dsh_otel.cli.checking import choose_logs
     from dsh_otel.cli.exits import ExitCode, say
     from dsh_otel.cli.formats.words import switched_off
@@ -157,6 +167,7 @@ def _run(
         report = check_session(
             log,
             catalogue=catalogue,
+            source=SourceKind(source),
             final=final,
             presets=frozenset(presets) if presets else None,
         )

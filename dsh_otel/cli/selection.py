@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dsh_otel.cli.choices import ContractChoice
+from dsh_otel.cli.choices import ContractChoice, Source
 from dsh_otel.cli.complete import complete_patterns
 
 ChosenContract = Annotated[
@@ -31,6 +31,16 @@ Excluded = Annotated[
         help="Leave these rules out. Repeatable.",
         autocompletion=complete_patterns,
         show_default=False,
+    ),
+]
+
+FromSource = Annotated[
+    Source,
+    typer.Option(
+        "--source",
+        help="What the JSON lines are, one event a line either way. log: what a session wrote, and "
+        "what is missing is a fault; stream: notifications or exports that somebody wrote down, "
+        "which leave events out.",
     ),
 ]
 

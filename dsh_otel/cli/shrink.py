@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from dsh_otel.cli.choices import ContractChoice
+from dsh_otel.cli.choices import ContractChoice, Source
 from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
-from dsh_otel.cli.selection import ChosenContract, IsFinal, Presets, Severities
+from dsh_otel.cli.selection import ChosenContract, FromSource, IsFinal, Presets, Severities
 
 MAX_CHECKS: Final = 20_000
 MAX_EVENTS: Final = 1_000_000
@@ -26,7 +26,7 @@ What is left is numbered anew from the beginning, unless the finding is about th
 \b
 Examples:
   dsh-otel shrink session.v4.jsonl.zstd                      the least log
-  dsh-otel shrink session.jsonl --rule 'tool.*' -o bug.jsonl  of another finding, to a file
+  dsh-otel shrink session.jsonl --rules 'tool.*' -o bug.jsonl  of another finding, to a file
   dsh-otel shrink session.jsonl --pytest > test_bug.py       a test that is ready to run
 
 {exit_code_lines("no finding, a log that cannot be read or is too large, or wrong usage")}
@@ -36,20 +36,25 @@ Examples:
 def shrink(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
-    rule: Annotated[
-        str,
+    rules: Annotated[
+        list[str] | None,
         typer.Option(
             metavar="PATTERN",
             help="Keep the first finding of these rules, advice too: a glob on the id, or "
-            "owner:NAME. By default the first violation or damage counts, or else the first "
-            "advice.",
+            "owner:NAME. Repeatable. By default the first violation or damage counts, or else the "
+            "first advice.",
             autocompletion=complete_patterns,
             show_default=False,
         ),
-    ] = "",
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", hidden=True, autocompletion=complete_patterns),
+    ] = None,
     contract: ChosenContract = ContractChoice.AUTO,
     severity: Severities = None,
     preset: Presets = None,
+    source: FromSource = Source.LOG,
     final: IsFinal = False,
     keep_content: Annotated[
         bool,
@@ -68,7 +73,13 @@ def shrink(
         typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False),
     ] = None,
     max_checks: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Most parts of the log to check.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Most parts of the log to check; to cut what comes behind the finding, and to "
+            "replace texts, may take more.",
+        ),
     ] = MAX_CHECKS,
     max_events: Annotated[
         int,
@@ -86,6 +97,7 @@ def shrink(
 
     Ctrl-C prints the least log found so far.
     """
+    from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract
     from dsh_core.shrink import Question, Stopped
     from dsh_otel.cli import shrinking
@@ -96,21 +108,24 @@ def shrink(
         raise typer.BadParameter("--pytest and --json exclude each other")
     log = shrinking.choose_log(file, output)
     ruling = choose_rules((), (), severity or (), preset or ())
+    wanted = [*(rules or ()), *(rule or ())]
     options = {
-        "--rule": [rule] * bool(rule),
+        "--rules": wanted,
         "--contract": [contract.value] * (contract is not ContractChoice.AUTO),
         "--severity": severity or (),
         "--preset": preset or (),
+        "--source": [source.value] * (source is not Source.LOG),
     }
     flags = {"--final": final, "--keep-content": keep_content, "--pytest": pytest}
     work = shrinking.Shrinking(
         log=log,
         question=Question(
             contract=None if contract is ContractChoice.AUTO else Contract(contract),
-            wanted=shrinking.choose_wanted(ruling.catalogue, rule),
+            wanted=shrinking.choose_wanted(ruling.catalogue, wanted),
             final=final,
             catalogue=ruling.catalogue,
             presets=ruling.presets,
+            source=SourceKind(source),
         ),
         options=[
             *(word for name, values in options.items() for one in values for word in (name, one)),

@@ -55,20 +55,20 @@ def choose_log(place: str, output: Path | None) -> LogFile:
     return logs[0]
 
 
-def choose_wanted(catalogue: Catalogue, pattern: str) -> frozenset[str] | None:
-    """Return the rules that a pattern chooses, None for all.
+def choose_wanted(catalogue: Catalogue, patterns: Sequence[str]) -> frozenset[str] | None:
+    """Return the rules that patterns choose, None for all.
 
     Args:
         catalogue: The rules to choose from.
-        pattern: A glob on the id, or ``owner:GLOB``; empty for all.
+        patterns: Globs on the id, or ``owner:GLOB``; none for all.
 
     Raises:
-        CannotTellError: It matches no rule.
+        CannotTellError: One of them matches no rule.
     """
-    if not pattern:
+    if not patterns:
         return None
     try:
-        return catalogue.select([pattern])
+        return catalogue.select(patterns)
     except UnknownRuleError as error:
         raise CannotTellError(str(error)) from error
 
@@ -263,6 +263,8 @@ def tell(found: Shrunk, output: Path | None) -> None:
         f"{counted(found.before, 'event')} \N{RIGHTWARDS ARROW} {found.after:,}; "
         f"{finding.rule}: {finding.message}{written}"
     )
+    if not found.data.endswith(b"\n"):
+        say("its last line has no newline, and must not get one")
     if found.stopped is Stopped.CHECKS:
         say(
             f"stopped after {counted(found.checks, 'check')}: less may do; --max-checks allows more"

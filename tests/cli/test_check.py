@@ -91,6 +91,19 @@ class TestSource:
         assert found(run("check", log, "--json")) == ["seq.gap"]
         outcome = run("check", log, "--json", "--source", "stream")
         assert (outcome.exit_code, found(outcome)) == (0, [])
+        # So it is with every command that checks.
+        stream = ("--source", "stream")
+        assert "1 violation" in run("export", log).stderr
+        assert "no findings" in run("export", log, *stream).stderr
+        assert run("shrink", log).exit_code == 0
+        assert "the log has no finding" in run("shrink", log, *stream).stderr
+        assert "1 found" in run("rules", "seq.gap", "--run", log).stdout
+        assert "never evaluated" in run("rules", "seq.gap", "--run", log, *stream).stdout
+
+    @pytest.mark.parametrize("command", ["check", "export", "shrink", "rules"])
+    def test_the_help_says_what_a_stream_looks_like(self, command: str) -> None:
+        """Nobody is to try what a web server sends."""
+        assert "JSON lines" in run(command, "--help").stdout
 
 
 class TestInstalled:

@@ -18,6 +18,7 @@ from rich.console import Console
 from dsh_core.check import check_session
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract
 from dsh_core.shrink import MAX_CHECKS, MAX_EVENTS, InMemory, Question
 from dsh_core.shrink import shrink as core_shrink
@@ -250,6 +251,21 @@ class TestBounds:
         assert outcome.exit_code == 0
         assert re.search(r"stopped after \d checks: less may do; --max-checks", outcome.stderr)
 
+    def test_a_last_line_without_a_newline_is_told(self, tmp_path: Path) -> None:
+        """Nobody is to take it for a slip of the output, or mend it."""
+        outcome = run("shrink", write(tmp_path / "a.jsonl", *CLEAN, tail=TORN))
+        assert not outcome.stdout.endswith("\n")
+        assert "its last line has no newline, and must not get one" in outcome.stderr
+        assert "newline" not in run("shrink", write(tmp_path / "b.jsonl", *OVERLAP)).stderr
+
+    @pytest.mark.parametrize("option", ["--rules", "--rule"])
+    def test_the_option_is_called_as_elsewhere(self, tmp_path: Path, option: str) -> None:
+        """The name that it had stays."""
+        log = write(tmp_path / "a.jsonl", *ADVICE, ("turn/start", {"turn": 1}), START)
+        assert "; turn.overlap: " in run("shrink", log).stderr
+        outcome = run("shrink", log, option, "seq.*", option, "tool.call-*")
+        assert "; tool.call-unanswered: " in outcome.stderr
+
     def test_ctrl_c_prints_the_least_found_so_far(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -423,7 +439,8 @@ def test_turn_overlap(tmp_path):
     def test_what_the_log_is_held_to_is_in_it(self, tmp_path: Path) -> None:
         found = left_of(*OVERLAP)
         presets = frozenset({"workspace-write", "danger-full-access", "what the house allows"})
-        question = Question(contract=Contract.SEED, final=True, presets=presets)
+        source = SourceKind.STREAM
+        question = Question(contract=Contract.SEED, final=True, presets=presets, source=source)
         text = as_test(replace(found, question=question), "x")
         assert (
             """
@@ -432,6 +449,7 @@ def test_turn_overlap(tmp_path):
         contract=Contract.SEED,
         final=True,
         presets=frozenset({"danger-full-access", "what the house allows", "workspace-write"}),
+        source=SourceKind.STREAM,
     ).findings
 """
             in text
@@ -457,11 +475,11 @@ def test_turn_overlap(tmp_path):
 
     def test_the_command_is_whole_and_on_one_line(self, tmp_path: Path) -> None:
         log = write(tmp_path / "it's\n\x1b.jsonl", START, STEP)
-        options = ("--rule", "turn.*", "--contract", "seed", "--final", "--keep-content")
+        options = ("--rules", "turn.*", "--contract", "seed", "--final", "--keep-content")
         text = run("shrink", log, *options, "--pytest").stdout
         command = text.splitlines()[2]
         assert command == (
-            "# dsh-otel shrink 'it'\"'\"'s\\n\\x1b.jsonl' --rule 'turn.*' --contract seed --final "
+            "# dsh-otel shrink 'it'\"'\"'s\\n\\x1b.jsonl' --rules 'turn.*' --contract seed --final "
             "--keep-content --pytest"
         )
         assert str(tmp_path) not in text

@@ -664,6 +664,14 @@ class TestBounds:
         assert (found.stopped, found.finding.rule) == (Stopped.CHECKS, "turn.overlap")
         assert 2 < found.after < len(self.EVENTS)
 
+    def test_all_checks_count(self) -> None:
+        """Those too that it takes to cut what comes behind the finding."""
+        most = []
+        for allowed in (4, 5, 6):
+            found = shrunk(self.EVENTS, Contract.V4, max_checks=allowed, keep_content=True)
+            most.append(found.checks)
+        assert most == [4, 5, 6]
+
     def test_when_interrupted(self) -> None:
         def impatient(checks: int, _lines: int) -> None:
             if checks == 3:
