@@ -190,7 +190,7 @@ def from_mapping(
     if not problems:
         return event, []
     known_seq = seq if seq != UNREADABLE else None
-    partial = not kind or not isinstance(source.get("data"), dict)
+    partial = bool(note) or not kind or not isinstance(source.get("data"), dict)
     message = "; ".join(problems)
     return event, [Fault("envelope.invalid", message, line, known_seq, partial=partial)]
 

@@ -20,7 +20,8 @@ class Fault:
         line: 1-based line in the (decompressed) file; 0 when the event came from no file.
         seq: Seq of the event concerned, if one could be read.
         lost: Whether an event may have been lost here (faults after it can be consequences).
-        partial: Whether the next event could be read in part only.
+        partial: Whether the next event could be read in part only; with `lost`, it may be another
+            event than it seems.
         expected: What would have been right, if there is something to say.
         got: What was there instead, short.
     """

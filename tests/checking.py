@@ -210,18 +210,21 @@ def check(
         events: The events; their lines are numbered from 1.
         contract: The contract to hold them to.
         final: Whether the end of the log is declared.
-        faults: What the reader says in front of some events, by index.
+        faults: What the reader says in front of some events, by index; also at the end.
         options: For the checker.
     """
     checker = make_checker(contract, **options)
     found: list[Finding] = []
+    left = dict(faults or {})
     for line, source in enumerate(events, 1):
-        if faults and line - 1 in faults:
-            found += checker.observe_fault(faults[line - 1])
+        if line - 1 in left:
+            found += checker.observe_fault(left.pop(line - 1))
         built, problems = build(source, line)
         for problem in problems:
             found += checker.observe_fault(problem)
         found += checker.observe(built, line)
+    for fault in left.values():
+        found += checker.observe_fault(fault)
     found += checker.finish(final=final)
     return sorted(found, key=lambda finding: finding.place)
 

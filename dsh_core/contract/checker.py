@@ -323,7 +323,7 @@ class Checker:
     def _explain(self, fault: Fault, finding: Finding) -> None:
         """Let a finding explain what the bytes that it is about cost."""
         if fault.partial:
-            self._order.partial(finding)
+            self._order.partial(finding, vague=fault.lost)
         elif fault.lost:
             self._order.lost(finding)
             if not self.events and self._run.head_damage is None:

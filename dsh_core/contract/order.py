@@ -71,8 +71,10 @@ class Order:
         self._before_burst: tuple[int | None, int | None] = (None, None)
         # Damage that may have cost events; the next seq shows whether it did.
         self._lost: Finding | None = None
-        # Damage that left only a part of the event that comes next.
+        # Damage that left only a part of the event that comes next, or perhaps another event.
         self._partial: Finding | None = None
+        self._vague = False
+        self._misread = False
         # What explains everything until the next turn starts.
         self._tolerated: Finding | None = None
         self._new_turn = False
@@ -84,10 +86,17 @@ class Order:
         self._lost = finding
         self.expected = NEVER
 
-    def partial(self, finding: Finding) -> None:
-        """Note that the next event could be read in part only."""
+    def partial(self, finding: Finding, *, vague: bool = False) -> None:
+        """Note that the next event could be read in part only.
+
+        Args:
+            finding: The damage.
+            vague: Whether it may be another event than it seems.
+        """
         self._catch_up()
-        self._partial = finding
+        self._partial, self._vague = finding, vague
+        if vague:
+            self._lost = finding
         self.expected = NEVER
 
     def finish(self) -> None:
@@ -101,7 +110,11 @@ class Order:
         """Judge seq and time of one event, and set what explains its other faults."""
         run = self._run
         self._catch_up()
+        if self._misread:
+            # What the event before left behind is not to be relied on.
+            run.miss(explained=True)
         partial, self._partial = self._partial, None
+        self._misread = partial is not None
         run.counted = False
         run.cause = self._cause()
         self._judge_seq(event, line)
@@ -118,15 +131,18 @@ class Order:
         return self._tolerated if self._burst_until is None else self._burst
 
     def _judge_partial(self, event: SessionEvent, finding: Finding) -> None:
-        self._run.counted = True
+        run = self._run
+        run.counted = True
+        run.blame_for_good(finding, LOST)
+        run.miss(explained=True)
         turn = getattr(event.data, "turn", None)
         nameless = isinstance(event, ToolCall | ToolResult) and not event.data.call_id
-        if turn == NO_NUMBER or nameless or not event.type:
+        if self._vague or turn == NO_NUMBER or nameless or not event.type:
             # It may have opened or closed anything.
             self._tolerate(finding)
         elif isinstance(event, AssistantMessage):
             # The calls that it advertises were not read.
-            self._run.blame(finding, ("answer", turn, event.data.step))
+            run.blame(finding, ("answer", turn, event.data.step))
 
     def _catch_up(self) -> None:
         if self.expected != NEVER:

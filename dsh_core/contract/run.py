@@ -104,7 +104,8 @@ class Run:
         self._blind = False
         self.cut = header.seed_length - 1 if header.seed_length else None
         self._cut_known = self.cut is not None or not header.is_seeded
-        self._held: list[Finding] = []
+        # Each with the gaps before it.
+        self._held: list[tuple[Finding, int]] = []
         self.calm: object = None
         self.cause: Finding | None = None
         self.counted = False
@@ -136,6 +137,13 @@ class Run:
     def repeating(self) -> bool:
         """Whether the event at hand repeats one that was seen: what it says is known already."""
         return self.timeline.replaying
+
+    @property
+    def header_known(self) -> bool:
+        """Whether there is a header row, as it was written."""
+        damage = self.head_damage
+        whole = damage is None or damage.line != self.header_line
+        return self.header_row is not None and whole
 
     def miss(self, *, explained: bool) -> None:
         """Note that events are missing just here.
@@ -171,14 +179,22 @@ class Run:
 
     def inherit(self, event: SessionEvent) -> None:
         """Take in a marker: everything up to here is inherited."""
-        if not self._cut_known:
+        if not self._cut_known or not self.header_known:
             self.cut = event.seq
             self._held.clear()
 
     def release(self) -> None:
-        """Report what was held back: no further marker will come."""
-        self.findings += self._held
-        self._held = []
+        """Report what was held back: no further marker will come.
+
+        Behind what lies in front of a gap there may have been one.
+        """
+        held, self._held = self._held, []
+        lost = self.blamed(LOST)
+        for finding, gaps in held:
+            if gaps == self.gaps:
+                self.findings.append(finding)
+            elif lost is not None:
+                lost.fold(-1 if finding.seq is None else finding.seq)
 
     def report(  # noqa: PLR0913 - what a finding has
         self,
@@ -244,7 +260,7 @@ class Run:
             got=got[:MAX_TEXT],
         )
         if own and not self._cut_known and len(self._held) < MAX_HELD:
-            self._held.append(finding)
+            self._held.append((finding, self.gaps))
         else:
             self.findings.append(finding)
         return finding

@@ -24,6 +24,7 @@ from dsh_core.decode import (
     from_envelope,
     from_mapping,
     strict_decoder,
+    to_raw,
 )
 from dsh_core.events import SessionEvent, SessionHeader
 from dsh_core.faults import Fault, counted
@@ -35,16 +36,16 @@ from dsh_core.logs.lines import MAX_LINE, Lines, Piece, read_lines
 from dsh_core.logs.salvage import (
     BOM,
     EVENT_START,
-    MAX_DEPTH,
     SPACE,
     Salvage,
     from_head,
+    has_deep_line,
     salvage,
     too_deep,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 NEWEST_VERSION: Final = 4
 _FILE_NAME: Final = re.compile(r"session(?:\.v(\d+))?\.jsonl(?:\.zstd?)?")
@@ -94,7 +95,7 @@ class SessionLog:
     def __init__(self, source: ByteSource, name: str, max_line: int = MAX_LINE) -> None:
         self.name = name
         self._items = read_lines(read_blocks(source), max_line)
-        self._early: list[Batch | Fault] = []
+        self._early: tuple[Salvage, int] | None = None
         self._damaged_version: int | None = None
         self._opening = b""
         self.header_row: dict[str, Any] | None = None
@@ -156,14 +157,17 @@ class SessionLog:
             value = None if too_deep(row) else msgspec.json.decode(row)
         except (msgspec.MsgspecError, RecursionError):
             found = salvage(row, line)
-            if not found.values or found.values[0].get("type") != "session":
+            if not found.values or not _is_header(found.values[0], damaged=found.altered):
                 # What is left of it is read like any line.
                 match = _VERSION.search(row) if _HEADER.match(row) else None
                 self._damaged_version = int(match[1]) if match else None
                 return None
             value = found.values.pop(0)
-            self._early = list(_salvaged(found, line))
-        return value if isinstance(value, dict) and value.get("type") == "session" else None
+            # It is no event: what damage cost is the header itself.
+            found.faults = [replace(fault, partial=False) for fault in found.faults]
+            self._early = (found, line)
+            return value
+        return value if isinstance(value, dict) and _is_header(value) else None
 
     def _make_header(self) -> SessionHeader:
         file = PurePath(self.name)
@@ -194,7 +198,8 @@ class SessionLog:
 
     def read(self) -> Iterator[Batch | Fault]:
         """Yield everything the log holds, in its order."""
-        yield from self._early
+        if self._early is not None:
+            yield from self._salvaged(*self._early)
         if self._first is not None:
             yield from self._read_item(self._first)
         for item in self._items:
@@ -209,7 +214,7 @@ class SessionLog:
 
     def _read_item(self, item: Lines | Piece | BadFrame) -> Iterator[Batch | Fault]:
         if isinstance(item, Lines):
-            slow = self._held or _has_deep_line(item.data)
+            slow = self._held or has_deep_line(item.data)
             batch = None if slow else self._read_fast(item)
             if batch is not None:
                 yield batch
@@ -281,7 +286,7 @@ class SessionLog:
     def _read_piece(self, piece: Piece) -> Iterator[Batch | Fault]:
         if piece.size > len(piece.data):
             yield from self._flush()
-            yield from _salvaged(from_head(piece.data, piece.line, piece.size), piece.line)
+            yield from self._salvaged(from_head(piece.data, piece.line, piece.size), piece.line)
             return
         if piece.end or piece.cut:
             found = salvage(piece.data, piece.line)
@@ -325,7 +330,7 @@ class SessionLog:
         if found.unterminated and not found.values:
             self._held = [(data, line)]
             return
-        yield from _salvaged(found, line, exact=self._exact)
+        yield from self._salvaged(found, line)
 
     def _continue(self, data: bytes, line: int) -> Iterator[Batch | Fault]:
         """Take a line as part of a string that an earlier line left open, if that makes JSON."""
@@ -344,7 +349,7 @@ class SessionLog:
         found = salvage(b"\n".join(part for part, _ in self._held), first)
         if found.begins:
             self._held = []
-            yield from _salvaged(found, first)
+            yield from self._salvaged(found, first)
         elif found.values or not found.unterminated:
             # More lines will not help.
             yield from self._flush()
@@ -353,7 +358,7 @@ class SessionLog:
         """Give up on lines held back for a string that never closed."""
         held, self._held = self._held, []
         for data, line in held:
-            yield from _salvaged(salvage(data, line), line)
+            yield from self._salvaged(salvage(data, line), line)
 
     def _whole(self, event: SessionEvent | PackedRow, line: int) -> Iterator[Batch | Fault]:
         if isinstance(event, SessionEvent):
@@ -366,19 +371,29 @@ class SessionLog:
         if events:
             yield Batch(events, [line] * len(events))
 
+    def _salvaged(self, found: Salvage, line: int) -> Iterator[Batch | Fault]:
+        yield from found.faults
+        for value in found.values:
+            if value.get("type") in _ROW_TYPES and "seq0" in value:
+                yield from self._row(value, line, altered=found.altered)
+                continue
+            event, faults = from_mapping(value, line=line, note=found.note, exact=self._exact)
+            if not found.altered:
+                yield from faults
+            yield Batch([event], [line])
 
-def _has_deep_line(data: bytes) -> bool:
-    """Whether one of some lines is nested too deeply; only long lines need a look."""
-    size, end = len(data), _DEEP_LINE
-    place = 0
-    while end < size:
-        after = data.rfind(b"\n", place, end) + 1
-        if not after:
-            after = data.find(b"\n", end) + 1 or size
-            if too_deep(data[place:after]):
-                return True
-        place, end = after, after + _DEEP_LINE
-    return False
+    def _row(self, value: dict[str, Any], line: int, *, altered: bool) -> Iterator[Batch | Fault]:
+        try:
+            yield from self._whole(self._strict.decode(to_raw(value)), line)
+        except (msgspec.MsgspecError, RecursionError):
+            if not altered:
+                message = "packed row with fields of a wrong kind"
+                yield Fault("line.row-malformed", message, line, lost=True)
+
+
+def _is_header(row: Mapping[str, Any], *, damaged: bool = False) -> bool:
+    """Whether a row is a header; a damaged one may have lost its type."""
+    return row.get("type") == "session" or (damaged and "createdAt" in row and "seq" not in row)
 
 
 def _require_known(version: object) -> None:
@@ -387,21 +402,6 @@ def _require_known(version: object) -> None:
         raise UnsupportedFormatError(message)
 
 
-def _salvaged(found: Salvage, line: int, *, exact: bool = False) -> Iterator[Batch | Fault]:
-    yield from found.faults
-    for value in found.values:
-        if value.get("type") in _ROW_TYPES and "seq0" in value:
-            message = "packed row with fields of a wrong kind"
-            yield Fault("line.row-malformed", message, line, lost=True)
-            continue
-        event, faults = from_mapping(value, line=line, note=found.note, exact=exact)
-        yield from faults
-        yield Batch([event], [line])
-
-
 _PACKED: Final = frozenset(PACKED_ROWS)
-
-_DEEP_LINE: Final = 2 * MAX_DEPTH
-"""A line that is too deep is longer than this, in bytes."""
 
 _ROW_TYPES: Final = ("text-chunks", "reasoning-chunks", "tool-call-chunks")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dsh_core.faults import Fault, counted
+from dsh_core.halves import half_fault, scrub
 
 BOM: Final = b"\xef\xbb\xbf"
 SPACE: Final = b" \t\r\n"
@@ -18,7 +19,6 @@ EVENT_START: Final = re.compile(r'\{\s*"type"\s*:\s*"')
 # An event, as against the blocks and chunks inside of one.
 _ENVELOPE_START: Final = re.compile(r'\{\s*"type"\s*:\s*"[^"\\]*"\s*,\s*"seq0?"\s*:')
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SPACE: Final = re.compile("[ \t\r\n\ufeff]*")
 _STRING: Final = r'"((?:[^"\\]|\\.)*)"'
 _HEAD_TYPE: Final = re.compile(r'\s*\{\s*"type"\s*:\s*' + _STRING)
@@ -32,6 +32,12 @@ _MAX_DIGITS: Final = 20
 _MAX_VALUES: Final = 10_000
 MAX_DEPTH: Final = 384
 """How deeply a line may be nested; every decoder manages this much, wherever it is called from."""
+
+_FREE: Final = ("text", "texts")
+"""Keys of texts of which nothing but what they say depends."""
+
+_DEEP_LINE: Final = 2 * MAX_DEPTH
+"""A line that is too deep is longer than this, in bytes."""
 
 # Runs of brackets outside of strings, and what is in front of them.
 _BRACKETS: Final = re.compile(
@@ -59,6 +65,11 @@ class Salvage:
     unreadable: bool = False
     begins: bool = False
 
+    @property
+    def altered(self) -> bool:
+        """Whether a fault of the line is why its first event may have been read wrongly."""
+        return any(fault.partial for fault in self.faults)
+
 
 def salvage(data: bytes, line: int) -> Salvage:
     """Read a line by every means that loses nothing silently.
@@ -69,10 +80,11 @@ def salvage(data: bytes, line: int) -> Salvage:
     """
     found = Salvage()
     if b"\0" in data:
-        nuls = data.count(b"\0")
+        nuls, inside = data.count(b"\0"), b"\0" in data.strip(SPACE + b"\0")
         data = data.replace(b"\0", b"")
         message = f"{counted(nuls, 'NUL byte')} (an append was interrupted)"
-        found.faults.append(Fault("line.nul", message, line, lost=not data.strip(SPACE)))
+        lost = inside or not data.strip(SPACE)
+        found.faults.append(Fault("line.nul", message, line, lost=lost, partial=inside))
     if not data.strip(SPACE):
         return found
     try:
@@ -80,14 +92,33 @@ def salvage(data: bytes, line: int) -> Salvage:
     except UnicodeDecodeError as error:
         text = data.decode("utf-8", "replace")
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at column {error.start + 1}"
-        found.faults.append(Fault("line.invalid-utf8", message, line))
+        found.faults.append(Fault("line.invalid-utf8", message, line, partial=True))
     bad_bytes = len(found.faults)
     _Parser(text, line, found).parse()
     if found.unreadable and bad_bytes:
         # The bad bytes are why it is no JSON: one cause, one fault.
         cause, others = replace(found.faults[0], lost=True), found.faults[bad_bytes:]
         found.faults = [cause, *(f for f in others if f.rule != "line.not-json")]
+    elif found.altered and any(_holds(value, "\ufffd") for value in found.values):
+        # Nobody knows what was there.
+        found.faults = [replace(f, lost=f.lost or f.partial) for f in found.faults]
     return found
+
+
+def _holds(value: Any, odd: str) -> bool:  # noqa: ANN401 - a JSON value
+    """Whether a character stands in a value anywhere but in free text: in a name, a key, an id."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            if any(odd in key for key in item):
+                return True
+            left += [part for key, part in item.items() if key not in _FREE]
+        elif isinstance(item, list):
+            left += item
+        elif isinstance(item, str) and odd in item:
+            return True
+    return False
 
 
 def too_deep(data: bytes) -> bool:
@@ -99,6 +130,20 @@ def too_deep(data: bytes) -> bool:
     text = data.decode("utf-8", "replace")
     match = _SPACE.match(text)
     return _is_deep(text, 0 if match is None else match.end())
+
+
+def has_deep_line(data: bytes) -> bool:
+    """Whether one of some lines is nested too deeply; only long lines need a look."""
+    size, end = len(data), _DEEP_LINE
+    place = 0
+    while end < size:
+        after = data.rfind(b"\n", place, end) + 1
+        if not after:
+            after = data.find(b"\n", end) + 1 or size
+            if too_deep(data[place:after]):
+                return True
+        place, end = after, after + _DEEP_LINE
+    return False
 
 
 def _is_deep(text: str, place: int) -> bool:
@@ -187,12 +232,17 @@ class _Parser:
                 return None, reason
             control = _CONTROL.search(text, place, after)
             message = f"raw control character 0x{ord(control[0]):02x}" if control else str(error)
-            found.faults.append(Fault("line.control-char", message, line))
+            lost = control is None or _holds(value, control[0])
+            fault = Fault("line.control-char", message, line, lost=lost, partial=True)
+            found.faults.append(fault)
         if not isinstance(value, dict):
             return None, "not an object"
         if not found.values:
             found.begins = not self._skipped
-        found.values.append(_clean(value, line, found))
+        whole = scrub(value)
+        if whole is not value:
+            found.faults.append(half_fault(line))
+        found.values.append(whole)
         return after, ""
 
     def _welded(self, message: str, *, lost: bool) -> None:
@@ -214,34 +264,6 @@ def _integer(digits: str) -> float:
     except ValueError:
         # More digits than Python is willing to read.
         return math.inf
-
-
-def _clean(value: dict[str, Any], line: int, found: Salvage) -> dict[str, Any]:
-    """Replace half characters, which no encoder accepts, by U+FFFD."""
-    cleaned = _scrub(value)
-    if cleaned is not value:
-        found.faults.append(
-            Fault("text.lone-surrogate", "half a character (lone surrogate) in a text", line)
-        )
-    return cleaned  # type: ignore[no-any-return]
-
-
-def _scrub(value: Any) -> Any:  # noqa: ANN401 - JSON values
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
-    if isinstance(value, dict):
-        # Loops, since a comprehension may cost a second frame for every level.
-        pairs = {}
-        for key, item in value.items():
-            pairs[_scrub(key)] = _scrub(item)
-        same = all(a is b for a, b in zip(pairs.values(), value.values(), strict=False))
-        return value if same and pairs.keys() == value.keys() else pairs
-    if isinstance(value, list):
-        items = []
-        for item in value:
-            items.append(_scrub(item))  # noqa: PERF401 - as above
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
-    return value
 
 
 def from_head(data: bytes, line: int, size: int) -> Salvage:
@@ -290,4 +312,4 @@ def _unescape(text: str) -> str:
         value = json.loads(f'"{text}"', strict=False)
     except ValueError:
         return text
-    return str(_scrub(value))
+    return str(scrub(value))

@@ -153,7 +153,7 @@ class Rules(RuleSet):
     def _is_foreign(self, event: SessionEvent, line: int, job: _Job) -> bool:
         """Judge whose job it is; return whether that explains what else is wrong with it."""
         run, owner = self.run, plain(job.owner)
-        if run.header_row is None or owner == run.header.id or not run.is_own(event):
+        if not run.header_known or owner == run.header.id or not run.is_own(event):
             return False
         key = fingerprint(job.owner)
         known = self._foreign.get(key)

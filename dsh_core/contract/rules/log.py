@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from dsh_core.contract.fields import is_whole, shown
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
+from dsh_core.contract.run import LOST
 from dsh_core.events import UNTYPED, Contract, SessionEvent, UnknownEvent
 from dsh_core.parts import ABSENT
 
@@ -164,7 +165,7 @@ class Rules(RuleSet):
         problems = header_problems(run.header_row, run.contract, run.header.version)
         if not problems:
             return
-        if run.header_row is None and run.head_damage is not None:
+        if run.head_damage is not None and not run.header_known:
             run.head_damage.fold(-1)
         else:
             run.report(
@@ -179,7 +180,7 @@ class Rules(RuleSet):
         if not event.data.inherited:
             return
         self._inherited = True
-        if not self.run.header.is_seeded and self._has_cut():
+        if self.run.header_known and not self.run.header.is_seeded and self._has_cut():
             self.run.report(
                 "seed.cut",
                 "an inherited prefix ends in a session that is not seeded",
@@ -200,6 +201,11 @@ class Rules(RuleSet):
         if self._header_due:
             self._check_header()
         if run.header.is_seeded and self._has_cut() and not self._inherited and run.last_seq >= 0:
+            lost = run.blamed(LOST)
+            if lost is not None:
+                # The marker, too.
+                lost.fold(-1)
+                return
             run.report(
                 "seed.cut",
                 "the session is seeded but no inherited prefix ends in it",

@@ -60,7 +60,7 @@ class Rules(RuleSet):
         child = "parentSession" in row or bool(run.header.parent_session)
         inherited = child and not run.is_own(event)
         # Of a log without a header row nobody knows whose it is.
-        known = run.header_row is not None or run.source is not SourceKind.LOG
+        known = run.header_known or run.source is not SourceKind.LOG
         if known and id_ != due and not inherited:
             self.trip(
                 "delivery.marker",

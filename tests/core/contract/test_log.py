@@ -12,6 +12,7 @@ from dsh_core.contract.run import SourceKind
 from dsh_core.events import MAX_SAFE_INTEGER, Contract, SessionHeader
 from dsh_core.faults import Fault
 from tests.checking import (
+    Item,
     check,
     chunk,
     event,
@@ -305,6 +306,25 @@ class TestSeed:
         """A header that speaks of an inherited part wants its end in the log."""
         found = check(log(*TURN), V4, header=SEEDED)
         assert [(f.rule, f.seq) for f in found] == [("seed.cut", 3)]
+
+    @pytest.mark.parametrize("behind", [(), one_turn(2)])
+    def test_damage_explains_that_the_mark_is_missing(self, behind: tuple[Item, ...]) -> None:
+        """If the mark was lost to damage, in the middle of the log or at its end, that is all."""
+        events = log(*TURN, event("session/end-seed", {"inherited": True}), *behind)
+        lost = Fault("line.not-json", "not JSON", 6, lost=True)
+        found = check([*events[:4], *events[5:]], V4, header=SEEDED, faults={4: lost})
+        assert rules(found) == ["line.not-json"]
+
+    def test_a_gap_explains_that_the_mark_is_missing(self) -> None:
+        events = log(*TURN, event("session/end-seed", {"inherited": True}), *one_turn(2))
+        assert rules(check([*events[:4], *events[5:]], V4, header=SEEDED)) == ["seq.gap"]
+
+    @pytest.mark.parametrize("damaged", [True, False])
+    def test_without_a_header_nobody_knows_whether_it_is_seeded(self, damaged: bool) -> None:
+        events = log(*TURN, event("session/end-seed", {"inherited": True}))
+        lost = {0: Fault("line.not-json", "not JSON", 1, lost=True)} if damaged else {}
+        found = check(events, V4, header_row=None, faults=lost)
+        assert rules(found) == ["line.not-json" if damaged else "header.invalid"]
 
     def test_a_resume_mark_is_another_thing(self) -> None:
         """An end-seed without `inherited` marks a resume, in any session."""

@@ -11,10 +11,25 @@ import zstandard
 from dsh_core.contract.run import Run  # noqa: F401
 from dsh_core.events import Contract
 from dsh_core.logs.reader import Batch, SessionLog
-from tests.checking import chunk, log, make_checker, one_turn, rules, summary, violations
+from tests.checking import (
+    answer,
+    call,
+    chunk,
+    event,
+    log,
+    make_checker,
+    one_turn,
+    prompt,
+    result,
+    rules,
+    summary,
+    violations,
+)
 from tests.strategies import Event, header_row, to_line, to_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsh_core.contract.findings import Finding
 
 LOG: Final = log(*one_turn(1, chunk(1, 1)), *one_turn(2, chunk(2, 1)))
@@ -55,9 +70,9 @@ BROKEN = bytearray(THREE)
 BROKEN[len(frames(joined(*LINES[:5]))) + 20] ^= 0xFF
 
 
-def check_bytes(data: bytes, *, final: bool = False) -> list[Finding]:
+def check_bytes(data: bytes, *, final: bool = False, name: str = "s-1.jsonl") -> list[Finding]:
     """Read and check a log with a limit of 100,000 bytes a line."""
-    source = SessionLog(io.BytesIO(data), "s-1.jsonl", max_line=100_000)
+    source = SessionLog(io.BytesIO(data), name, max_line=100_000)
     contract = source.header.contract
     checker = make_checker(contract, header=source.header_row)
     found: list[Finding] = []
@@ -136,6 +151,74 @@ class TestConsequences:
         ]
 
 
+class TestAltered:
+    """Bad bytes inside of an event."""
+
+    EVENTS: Final = log(
+        event("sandbox/mode", {"mode": "read-only"}),
+        *one_turn(1, prompt(), answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c")),
+        event("plan/mode", {"active": True}),
+        *one_turn(2),
+    )
+
+    @pytest.mark.parametrize("bad", [b"\x02", b"\xff\xfe", b"\0"], ids=["control", "utf8", "nul"])
+    @pytest.mark.parametrize("place", range(len(EVENTS)))
+    def test_they_are_one_cause_wherever_they_are(self, place: int, bad: bytes) -> None:
+        """Whatever the bytes made of a type, a key or an id, it is explained."""
+        lines = [to_line(event) for event in self.EVENTS]
+        line = lines[place]
+        for at in range(1, len(line), 2):
+            odd = [*lines[:place], line[:at] + bad + line[at:], *lines[place + 1 :]]
+            found = check_bytes(to_lines([], header_row(Contract.V4)) + joined(*odd))
+            assert len(found) == 1, (at, rules(found))
+
+    @pytest.mark.parametrize("bad", [b"\x02", b"\xff\xfe", b"\0"], ids=["control", "utf8", "nul"])
+    def test_a_damaged_header_explains_what_is_judged_by_it(self, bad: bytes) -> None:
+        """Whose log it is, and whether it is a fork, nobody knows then."""
+        told = {"throughSeq": 0, "sessionId": "s-1", "sessionFormatVersion": 4}
+        job = {"jobId": "j", "owner": "s-1", "label": "ls", "startedAt": 1}
+        events = log(
+            *(*one_turn(1), event("session/end-seed", {"inherited": True}), *one_turn(2)),
+            event("session-log-deepseek/delivery-accepted", told),
+            event("job/registered", job),
+        )
+        row = {**(header_row(Contract.V4) or {}), "isSeeded": True, "parentSession": "s-0"}
+        line, rest = to_line(row), joined(*map(to_line, events))
+        for at in range(1, len(line)):
+            odd = line[:at] + bad + line[at:] + b"\n" + rest
+            found = check_bytes(odd, name="s-1/session.v4.jsonl")
+            assert len(found) == 1, (at, rules(found))
+
+    def test_a_bad_text_hides_nothing_else(self) -> None:
+        """What a text says opens and closes nothing: later events are judged."""
+        stray = {**LOG[3], "data": {"turn": 1, "step": 5}}
+        lines = [*LINES[:3], to_line(stray), *LINES[4:]]
+        lines[2] = to_line({**LOG[2], "data": {**LOG[2]["data"], "text": "@"}})
+        lines[2] = lines[2].replace(b"@", b"\xff")
+        assert "step.end-mismatch" in rules(check_bytes(joined(*lines)))
+
+    @pytest.mark.parametrize(
+        ("odd", "expected"),
+        [
+            (lambda row: row.replace(b'"b"', b'"\\ud83d"'), ["text.lone-surrogate"]),
+            (lambda row: row.replace(b'"b"', b'"\x01"'), ["line.control-char"]),
+            (lambda row: row.replace(b'"b"', b'"\xff"'), ["line.invalid-utf8"]),
+            (lambda row: bytes(20) + row, ["line.nul"]),
+            (lambda row: row[:-1], ["line.welded"]),
+        ],
+        ids=["surrogate", "control", "utf8", "nul", "welded"],
+    )
+    def test_a_packed_row_is_unpacked_all_the_same(
+        self, odd: Callable[[bytes], bytes], expected: list[str]
+    ) -> None:
+        """What can be read of a damaged row is read, so nothing is missing behind it."""
+        lines = packed(b"[1,1]").splitlines(keepends=True)
+        place = next(n for n, line in enumerate(lines) if b"seq0" in line)
+        lines[place] = odd(lines[place])
+        found = [f for f in check_bytes(b"".join(lines)) if f.rule != "seed.cut"]
+        assert [(f.rule, f.count) for f in found] == [(rule, 1) for rule in expected]
+
+
 class TestPartial:
     """Events of which only the head could be read."""
 
@@ -157,8 +240,6 @@ class TestPartial:
 
     def test_a_message_whose_content_was_not_read_is_not_judged(self) -> None:
         """Nothing is said of fields that were not read: no answer, no advertised calls."""
-        from tests.checking import answer, call, prompt, result
-
         inside = (prompt(), answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c"))
         events = log(*one_turn(1, *inside))
         for place in (2, 3, 4, 5):

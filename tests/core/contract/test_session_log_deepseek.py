@@ -9,7 +9,8 @@ import pytest
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract, SessionHeader
-from tests.checking import Item, build, check, event, log, one_turn, rules
+from dsh_core.faults import Fault
+from tests.checking import Item, build, check, event, log, one_turn, rules, violations
 from tests.strategies import header_row
 
 V4 = Contract.V4
@@ -76,6 +77,39 @@ def test_inherited_markers_name_the_parent() -> None:
     assert check(log(*items), V4, header=FORK) == []
     twice = (*one_turn(1), marker(id_="s-00"), CUT, marker(id_="s-0"), CUT, marker())
     assert check(log(*twice), V4, header=FORK) == []
+
+
+OLD: Final = (*one_turn(1), marker(id_="s-00"), CUT)
+NEWER: Final = (
+    marker(id_="s-0"),
+    event("job/registered", {"jobId": "j", "owner": "s-0", "label": "ls", "startedAt": 1}),
+)
+
+
+@pytest.mark.parametrize("source", SourceKind)
+def test_what_lies_in_front_of_a_gap_may_be_inherited(source: SourceKind) -> None:
+    """The last marker of a fork of a fork may be what is missing."""
+    events = log(*OLD, *NEWER, CUT, event("plan/mode", {"active": True}))
+    del events[-2]
+    found = violations(check(events, V4, header=FORK, source=source))
+    assert rules(found) == ([] if source is SourceKind.STREAM else ["seq.gap"])
+
+
+@pytest.mark.parametrize("behind", [(), (event("plan/mode", {"active": True}),)])
+def test_a_damaged_marker_explains_what_is_inherited(behind: tuple[Item, ...]) -> None:
+    lost = Fault("line.not-json", "not JSON", 9, lost=True)
+    events = log(*OLD, *NEWER, CUT, *behind)
+    at = len(OLD) + len(NEWER)
+    del events[at]
+    found = check(events, V4, header=FORK, faults={at: lost})
+    assert [(f.rule, f.count) for f in found] == [("line.not-json", 3 + len(behind))]
+
+
+def test_what_lies_behind_every_gap_is_judged() -> None:
+    events = log(*one_turn(1), *one_turn(2), CUT, *NEWER)
+    del events[1]
+    found = violations(check(events, V4, header=FORK, source=SourceKind.STREAM))
+    assert {"delivery.marker", "job.owner"} <= set(rules(found))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,9 @@ class TestBytes:
         line = to_line(A)
         at = place % len(line)
         found = salvage(line[:at] + bytes(9) + line[at:], 1)
-        assert (found.values, faults(found)) == ([A], [("line.nul", False)])
+        inside = place != 0
+        assert (found.values, faults(found)) == ([A], [("line.nul", inside)])
+        assert found.faults[0].partial == inside
         assert found.faults[0].message.startswith("9 NUL bytes")
 
     def test_one_byte_is_called_a_byte(self) -> None:
@@ -91,9 +93,9 @@ class TestBytes:
     )
     def test_invalid_utf8_is_replaced(self, bad: bytes, good: str, first: int) -> None:
         """Bytes that are no UTF-8 become U+FFFD, and the event stays."""
-        line = to_line({**A, "data": {"t": "@"}}).replace(b"@", bad)
+        line = to_line({**A, "data": {"text": "@"}}).replace(b"@", bad)
         found = salvage(line, 1)
-        assert [value["data"]["t"] for value in found.values] == [good]
+        assert [value["data"]["text"] for value in found.values] == [good]
         assert faults(found) == [("line.invalid-utf8", False)]
         assert f"byte 0x{first:02x} at column {line.index(bad) + 1 + bad.index(first)}" in (
             found.faults[0].message
@@ -111,9 +113,9 @@ class TestControl:
     @pytest.mark.parametrize("char", ["\x07", "\n", "\t", "\x1f", "\r"])
     def test_inside_a_string(self, char: str) -> None:
         """The event is read, and the character named."""
-        line = to_line({**A, "data": {"t": "a@b"}}).replace(b"@", char.encode())
+        line = to_line({**A, "data": {"text": "a@b"}}).replace(b"@", char.encode())
         found = salvage(line, 1)
-        assert [value["data"]["t"] for value in found.values] == [f"a{char}b"]
+        assert [value["data"]["text"] for value in found.values] == [f"a{char}b"]
         assert faults(found) == [("line.control-char", False)]
         assert f"0x{ord(char):02x}" in found.faults[0].message
 
@@ -126,6 +128,27 @@ class TestControl:
     def test_a_line_that_ends_elsewhere_does_not(self) -> None:
         """A line that is cut between tokens cannot go on."""
         assert not salvage(to_line(A)[:-1], 1).unterminated
+
+
+class TestAltered:
+    """Bad bytes that may have made another event of it."""
+
+    @pytest.mark.parametrize("bad", [b"\x02", b"\xff"], ids=["control", "utf8"])
+    @pytest.mark.parametrize(
+        ("event", "altered"),
+        [
+            ({**A, "type": "turn/@start"}, True),
+            ({**A, "data": {"tu@rn": 1}}, True),
+            ({**A, "data": {"ids": ["a", "@"]}}, True),
+            ({**A, "data": [{"text": "", "id": "@"}]}, True),
+            ({**A, "data": [{"text": "a@b", "id": "a"}]}, False),
+            ({**A, "data": {"texts": ["a", "@"]}}, False),
+        ],
+    )
+    def test_only_free_texts_can_be_told(self, event: Event, altered: bool, bad: bytes) -> None:
+        """A text is what it is; of a name, a key or an id nobody knows what it was."""
+        found = salvage(to_line(event).replace(b"@", bad), 1)
+        assert [(f.partial, f.lost) for f in found.faults] == [(True, altered)]
 
 
 class TestSurrogates:
