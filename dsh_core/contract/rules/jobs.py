@@ -35,6 +35,9 @@ MAX_ODD: Final = 64
 MAX_FOREIGN: Final = 4
 """How many foreign owners are remembered."""
 
+MAX_DELAY: Final = 1000
+"""How long after its end, at most, a job is known to have been written, in ms."""
+
 DONE: Final = 0
 """Stands for the fingerprint of a job that is settled."""
 
@@ -122,7 +125,7 @@ class Rules(RuleSet):
             return
         odd = self._is_foreign(event, line, job) or bytes(job.job_id) in self._odd
         if not odd:
-            odd = self._untimely(_problem(job) or _end_problem(job), event, line)
+            odd = self._untimely(_problem(job) or _end_problem(job, event.time), event, line)
         id_ = plain(job.job_id)
         if not is_filled(id_):
             return
@@ -221,12 +224,21 @@ def _problem(job: _Job) -> str:
     return "" if is_filled(plain(job.label)) else "label is empty"
 
 
-def _end_problem(job: _Job) -> str:
-    """Say what is wrong with the time that a job ended at."""
+def _end_problem(job: _Job, time: int) -> str:
+    """Say what is wrong with the time that a job ended at.
+
+    Args:
+        job: What the end of the job says.
+        time: When it was written.
+    """
     finished, started = plain(job.finished_at), plain(job.started_at)
     over = job.status is ABSENT or plain(job.status) in TERMINAL
     if over is (job.finished_at is ABSENT):
         return "finishedAt is missing" if over else "finishedAt is there before the job is done"
-    if over and not (is_whole(finished) and finished >= started):
-        return "finishedAt is no time" if not is_whole(finished) else "finishedAt is too early"
-    return ""
+    if not over or (is_whole(finished) and finished >= started):
+        return ""
+    if not is_whole(finished):
+        return "finishedAt is no time"
+    # A clock that was set back meanwhile stamped the event, too.
+    set_back = time < started or abs(time - finished) <= MAX_DELAY
+    return "" if set_back else "finishedAt is too early"

@@ -72,6 +72,27 @@ def test_what_is_legal_is_silent(items: tuple[Item, ...]) -> None:
     assert violations(check(log(*items), V4)) == []
 
 
+@pytest.mark.parametrize(
+    ("started", "finished", "written", "legal"),
+    [
+        (9000, 4000, 4000, True),
+        (9000, 8999, 9990, True),
+        (9000, 4000, 6000, True),
+        (9000, 4000, 9000, False),
+        (9000, 0, 20_000, False),
+        (9000, 8999, 10_000, False),
+    ],
+)
+def test_a_clock_that_is_set_back_may_end_a_job_before_it_began(
+    started: int, finished: int, written: int, legal: bool
+) -> None:
+    """The clock that stamped the end stamped its event, too."""
+    items = (registered(startedAt=started), settled(startedAt=started, finishedAt=finished))
+    first, last = log(*items)
+    found = check([{**first, "time": started}, {**last, "time": written}], V4)
+    assert rules(violations(found)) == ([] if legal else ["job.times"])
+
+
 OTHER = "'bash-1' settles with another kind, label, startedAt or owner than it was registered with"
 BROKEN: dict[str, dict[str, tuple[int, str, tuple[Item, ...]]]] = {
     "times": {
