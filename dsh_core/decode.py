@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
@@ -11,6 +12,7 @@ from msgspec import Raw, Struct
 
 from dsh_core.events import KNOWN_EVENTS, MAX_SAFE_INTEGER, UNREADABLE, KnownEvent, UnknownEvent
 from dsh_core.faults import Fault, counted
+from dsh_core.halves import half_fault, scrub
 from dsh_core.parts import ABSENT, NO_NUMBER, Part
 from dsh_core.streams import StreamEntry
 
@@ -167,9 +169,13 @@ def from_mapping(
         exact: Whether a key that no envelope has is wrong (v4).
 
     Returns:
-        The event, with `UNREADABLE` for a seq or time that cannot be read, and at most one
-        ``envelope.invalid`` fault that names everything wrong with it.
+        The event, with `UNREADABLE` for a seq or time that cannot be read, and what is wrong with
+        it: half characters, for which U+FFFD stands then, and in one ``envelope.invalid`` fault
+        everything else.
     """
+    whole = _whole(source)
+    faults = [] if whole is source else [half_fault(line)]
+    source = whole
     problems = [note] if note else []
     odd = len(source.keys() - ENVELOPE_KEYS) if exact else 0
     if odd:
@@ -188,11 +194,27 @@ def from_mapping(
     kept = _raw(source, "surfaceOp"), _raw(source, "sourceEventSeqs"), _raw(source, "ignorable")
     event = _event(kind, _lenient(_DATA_TYPES.get(kind, Raw), data), seq, time, kept)
     if not problems:
-        return event, []
+        return event, faults
     known_seq = seq if seq != UNREADABLE else None
     partial = bool(note) or not kind or not isinstance(source.get("data"), dict)
     message = "; ".join(problems)
-    return event, [Fault("envelope.invalid", message, line, known_seq, partial=partial)]
+    faults.append(Fault("envelope.invalid", message, line, known_seq, partial=partial))
+    return event, faults
+
+
+def _whole(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a mapping without half characters: the same one if it has none, as nearly always."""
+    try:
+        msgspec.json.encode(source, enc_hook=_no_json)
+    except UnicodeEncodeError:
+        try:
+            return dict(scrub(source))
+        except RecursionError:
+            return source
+    except _MISFITS:
+        # What it is instead, each part of it shows.
+        return source
+    return source
 
 
 def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
@@ -200,7 +222,7 @@ def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
     # JavaScript knows one number type: 3.0 is the integer 3. What is negative is judged in its
     # place in the log, as it is when the strict decoder lets it through.
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if isinstance(value, float) and value.is_integer():
+        if isinstance(value, float) and value.is_integer() and not is_minus_zero(value):
             value = int(value)
         if isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER:
             return value
@@ -209,6 +231,11 @@ def _integer(source: Mapping[str, Any], name: str, problems: list[str]) -> int:
             return UNREADABLE
     problems.append(_problem(name, "a non-negative integer", value))
     return UNREADABLE
+
+
+def is_minus_zero(value: object) -> bool:
+    """Whether a value is the number that equals zero and is another to the harness."""
+    return isinstance(value, float) and not value and math.copysign(1, value) < 0
 
 
 def _problem(name: str, wanted: str, value: object) -> str:
@@ -222,6 +249,8 @@ def _what(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        if is_minus_zero(value):
+            return "minus zero"
         return "a fraction" if math.isfinite(value) else "NaN or infinite"
     if isinstance(value, int):
         return "a number"
@@ -246,6 +275,7 @@ def _raw(source: Mapping[str, Any], name: str) -> Raw:
     return to_raw(source[name]) if name in source else ABSENT
 
 
+_LARGEST: Final = int(sys.float_info.max)
 _MISFITS: Final = (msgspec.MsgspecError, RecursionError, TypeError, ValueError)
 
 
@@ -265,6 +295,9 @@ def _lenient(kind: Any, value: Any) -> Any:  # noqa: ANN401 - type expressions a
         return bytes(to_raw(value)).decode("utf-8", "replace")
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
+    if kind is int and isinstance(value, int) and abs(value) > _LARGEST:
+        # Infinite to JavaScript; Python may refuse to print it.
+        raise msgspec.ValidationError
     return msgspec.convert(value, kind)
 
 

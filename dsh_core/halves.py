@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dsh_core.faults import Fault
@@ -23,14 +24,14 @@ def scrub(value: Any) -> Any:  # noqa: ANN401 - JSON values
     """Return a JSON value with U+FFFD for half characters; the same one if it has none."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         # Loops, since a comprehension may cost a second frame for every level.
         pairs = {}
         for key, item in value.items():
             pairs[scrub(key)] = scrub(item)
         same = all(a is b for a, b in zip(pairs.values(), value.values(), strict=False))
         return value if same and pairs.keys() == value.keys() else pairs
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         items = []
         for item in value:
             items.append(scrub(item))  # noqa: PERF401 - as above

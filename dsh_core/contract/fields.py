@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import msgspec
 
+from dsh_core.decode import is_minus_zero
 from dsh_core.events import MAX_SAFE_INTEGER
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
 _decode: Final = msgspec.json.Decoder().decode
+_LARGEST: Final = int(sys.float_info.max)
 _WORD: Final = re.compile(r"[\w.:/@-]{1,64}", re.ASCII)
 
 WHITE_SPACE: Final = (
@@ -45,7 +48,10 @@ def plain(raw: Raw) -> Any:  # noqa: ANN401 - any JSON value
 
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int):
+        # What no double can hold is infinite to JavaScript.
+        return not isinstance(value, bool) and abs(value) <= _LARGEST
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def is_whole(value: object, least: int = 0) -> TypeGuard[int | float]:
@@ -54,6 +60,11 @@ def is_whole(value: object, least: int = 0) -> TypeGuard[int | float]:
         # Nearly always.
         return least <= value <= MAX_SAFE_INTEGER
     return is_number(value) and least <= value <= MAX_SAFE_INTEGER and value == int(value)
+
+
+def is_count(value: object) -> TypeGuard[int | float]:
+    """Whether a value is an exact integer from 0 on, where minus zero is none."""
+    return is_whole(value) and not is_minus_zero(value)
 
 
 def is_filled(value: object) -> TypeGuard[str]:
@@ -77,8 +88,8 @@ def shown(value: object) -> str:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if is_number(value):
-        return str(value)
+    if isinstance(value, int | float):
+        return str(value) if is_number(value) else "a number beyond all bounds"
     if isinstance(value, str):
         if not value:
             return "an empty text"

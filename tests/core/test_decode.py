@@ -153,7 +153,20 @@ class TestMapping:
 
     @pytest.mark.parametrize(
         "value",
-        [None, "3", True, [], {}, 1.5, math.nan, math.inf, -math.inf, MAX_SAFE_INTEGER + 1, 10**40],
+        [
+            None,
+            "3",
+            True,
+            [],
+            {},
+            1.5,
+            -0.0,
+            math.nan,
+            math.inf,
+            -math.inf,
+            MAX_SAFE_INTEGER + 1,
+            10**40,
+        ],
     )
     @pytest.mark.parametrize("name", ["seq", "time"])
     def test_numbers_that_cannot(self, value: Any, name: str) -> None:
@@ -190,6 +203,42 @@ class TestMapping:
         assert len(faults[0].message) < 90
 
 
+class TestHalves:
+    """Texts with half a character, which JavaScript writes."""
+
+    @pytest.mark.parametrize(
+        ("kind", "data", "kept"),
+        [
+            ("x", {"text": "a\ud83d"}, {"text": "a\ufffd"}),
+            ("x", {"k\udc00": [{"a": "\udc00"}]}, {"k\ufffd": [{"a": "\ufffd"}]}),
+            ("x", {"pair": "\U0001f600"}, {"pair": "\U0001f600"}),
+            ("x", {"many": ("\ud83d", 1)}, {"many": ["\ufffd", 1]}),
+        ],
+    )
+    def test_they_are_replaced_wherever_they_are(self, kind: str, data: Any, kept: Any) -> None:
+        """The rest of the payload stays, and it is no fault of the envelope."""
+        event, faults = from_mapping(make(kind, data), line=3)
+        assert msgspec.json.decode(event.data) == kept
+        lone = [] if kept == data else [("text.lone-surrogate", 3, False, False)]
+        assert [(f.rule, f.line, f.lost, f.partial) for f in faults] == lone
+
+    def test_in_decoded_fields_too(self) -> None:
+        event, faults = from_mapping(make("tool/call", {"name": "\ud83d", "arguments": "\udc00"}))
+        assert (event.data.name, event.data.arguments) == ("\ufffd", "\ufffd")
+        assert [f.rule for f in faults] == ["text.lone-surrogate"]
+
+    def test_what_is_wrong_besides_is_told_besides(self) -> None:
+        _, faults = from_mapping(make("x\ud83d", {}, seq=None))
+        assert [f.rule for f in faults] == ["text.lone-surrogate", "envelope.invalid"]
+
+    def test_a_payload_that_holds_itself(self) -> None:
+        """Nothing that somebody hands over raises."""
+        data: Event = {"text": "\ud83d"}
+        data["self"] = data
+        event, _ = from_mapping(make("x", data))
+        assert bytes(event.data) == b"null"
+
+
 class TestLenient:
     """Payloads in which something is odd."""
 
@@ -207,6 +256,11 @@ class TestLenient:
         """Arguments that are not text are put into text."""
         event, _ = from_mapping(make("tool/call", {"arguments": value}))
         assert json.loads(event.data.arguments) == value
+
+    @pytest.mark.parametrize("huge", [10**309, -(10**400), 10**5000], ids=["309", "-400", "5000"])
+    def test_a_number_that_is_infinite_to_the_harness_is_none(self, huge: int) -> None:
+        event, _ = from_mapping(make("turn/start", {"turn": huge}))
+        assert event.data.turn == NO_NUMBER
 
     def test_numbers_of_any_notation(self) -> None:
         """Whole floats are integers, also where a number may be missing."""
@@ -295,10 +349,10 @@ class TestRaw:
 @given(arbitrary_events())
 @settings(max_examples=100)
 def test_nonsense_becomes_events(events: Events) -> None:
-    """Any mapping gives an event that can be used like any other, and at most one fault."""
+    """Any mapping gives an event that can be used like any other, and each fault is told once."""
     for source in events:
         event, faults = from_mapping(source, line=3)
-        assert len(faults) <= 1
+        assert len({fault.rule for fault in faults}) == len(faults) <= 2
         assert isinstance(event.type, str)
         assert isinstance(event.seq, int)
         assert isinstance(event.time, int)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dsh_core.contract.fields import fields, is_filled, is_whole, shown
+from dsh_core.contract.fields import fields, is_count, is_filled, shown
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.contract.run import SourceKind
 from dsh_core.events import Contract
@@ -41,11 +41,11 @@ class Rules(RuleSet):
     def _accepted(self, event: SessionEvent, line: int) -> None:
         data = fields(event.data)
         version, through = data.get("sessionFormatVersion", 0), data.get("throughSeq")
-        if not is_whole(version):
+        if not is_count(version):
             problem = f"sessionFormatVersion is {shown(version)}"
         elif version != FORMAT:
             return
-        elif not is_whole(through) or through >= event.seq:
+        elif not is_count(through) or through >= event.seq:
             problem = f"throughSeq is {shown(through)}, which is not earlier"
         elif not is_filled(data.get("sessionId")):
             problem = "sessionId is empty"

@@ -52,7 +52,7 @@ class Rules(RuleSet):
             "surface.sources",
             "cited seqs are empty, repeated, or not earlier than the event",
             "Cite each source once, and only events already in the log.",
-            on=ON_SURFACE,
+            on=(EVERY,),
             contracts=LATER,
         ),
         Rule(
@@ -122,6 +122,8 @@ class Rules(RuleSet):
                 line=line,
                 expected="none on an event that is no message",
             )
+        else:
+            self._sources(event, line)
 
     def _message(self, event: SessionEvent, line: int) -> None:
         if event.surface_op is ABSENT and self._strict:
@@ -164,7 +166,7 @@ class Rules(RuleSet):
         elif cited is None:
             problem = "sourceEventSeqs is not a list of seqs"
         elif not cited:
-            if not isinstance(event, AssistantMessage):
+            if not isinstance(event, AssistantMessage | UnknownEvent):
                 problem = "sourceEventSeqs is empty"
         elif len(cited) > 1 and len(set(cited)) != len(cited):
             problem = "sourceEventSeqs repeats a seq"

@@ -96,6 +96,16 @@ class TestMarker:
         found = check(log(without(prompt(), "surfaceOp")), V0, header=V3_HEADER)
         assert rules(found) == ["surface.marker"]
 
+    @pytest.mark.parametrize("sources", [3, None, "x", {}, True, ["x"], [9], [0, 0], [-1]])
+    def test_what_may_be_ignored_cites_properly(self, sources: Any) -> None:
+        """Whoever passes an event over has to read its envelope."""
+        odd = event("brand/new", {}, sourceEventSeqs=sources, ignorable=True)
+        assert rules(check(log(prompt(), odd), V4)) == ["surface.sources"]
+
+    def test_what_may_be_ignored_may_cite_nothing(self) -> None:
+        citing = event("brand/new", {}, sourceEventSeqs=[], ignorable=True)
+        assert check(log(prompt(), citing), V4) == []
+
     @pytest.mark.parametrize("name", ["surfaceOp", "sourceEventSeqs"])
     def test_in_october_what_may_be_ignored_is(self, name: str) -> None:
         """Nobody looks at the fields of an event that nobody needs to know."""
