@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
@@ -258,8 +258,7 @@ def _with_numbers(failure: Failure, status: object, wait: object) -> Failure:
     if (
         isinstance(wait, int | float)
         and not isinstance(wait, bool)
-        and wait > 0
-        and math.isfinite(wait)
+        and 0 < wait <= sys.float_info.max
     ):
         failure["providerRetryAfterMs"] = wait
     return failure
