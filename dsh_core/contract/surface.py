@@ -45,6 +45,9 @@ ON_SURFACE: Final = (
 )
 """Types of these events."""
 
+STEERING: Final = "steering/message"
+"""Was a message of its own to July, and is on the surface of a log of that time."""
+
 MAX_SURFACE: Final = 4096
 """How many messages are followed; of a longer surface the oldest are forgotten."""
 
@@ -74,7 +77,7 @@ class Surface:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the moves by event type."""
-        return dict.fromkeys(ON_SURFACE, self.move)
+        return dict.fromkeys((*ON_SURFACE, STEERING), self.move)
 
     def move(self, event: SessionEvent, _line: int) -> None:
         """Take in a message."""

@@ -113,6 +113,8 @@ class Rules(RuleSet):
         self._chains: dict[int, tuple[int, int | None]] = {}
         self._ids = Ids(MAX_IDS)
         self._scheduled = _Scheduled()
+        # July builds wrote retries without an id.
+        self._legacy = run.contract is Contract.V0 and not run.header.version
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
@@ -146,14 +148,19 @@ class Rules(RuleSet):
     def _shape(self, event: LlmRetry, line: int) -> bool:
         """Judge the fields of a retry; return whether any is wrong, and that was reported."""
         data = event.data
+        due = {"retryId": data.retry_id, "provider": data.provider}
+        nameless = self._legacy and data.retry_id is ABSENT
+        if nameless:
+            del due["retryId"]
         if self.run.contract is Contract.V4:
             # October looks at nothing but what it pairs retries by.
-            named = self._provider != "" or data.provider is not ABSENT
-            wrong = key_problems(data, named=named)
+            if self._provider == "" and data.provider is ABSENT:
+                del due["provider"]
+            wrong = key_problems(due, data.retry)
         else:
-            wrong = key_problems(data, named=True) + policy_problems(data)
+            wrong = key_problems(due, data.retry) + policy_problems(data)
         finding = self.trip("retry.fields", "; ".join(wrong), event, line) if wrong else None
-        if not is_filled(plain(data.retry_id)) or not is_whole(data.retry, 1):
+        if not (nameless or is_filled(plain(data.retry_id))) or not is_whole(data.retry, 1):
             self._blame(finding, event)
         problem = failure_problem(data.raw_failure)
         if problem and (finding is None or data.raw_failure is not ABSENT):
@@ -297,16 +304,15 @@ class _Scheduled:
         return STARTED if begun else self._places[at]
 
 
-def key_problems(data: RetryData, *, named: bool) -> list[str]:
+def key_problems(names: Mapping[str, Raw], retry: int) -> list[str]:
     """Return what is wrong with the fields that retries are paired by.
 
     Args:
-        data: The fields.
-        named: Whether the provider must be named.
+        names: Those that must be texts, by their names.
+        retry: Number of the retry.
     """
-    due = {"retryId": data.retry_id} | ({"provider": data.provider} if named else {})
-    problems = [f"{name} is empty" for name, raw in due.items() if not is_filled(plain(raw))]
-    if not is_whole(data.retry, 1):
+    problems = [f"{name} is empty" for name, raw in names.items() if not is_filled(plain(raw))]
+    if not is_whole(retry, 1):
         problems.append("retry is not at least 1")
     return problems
 

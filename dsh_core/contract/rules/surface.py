@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsh_core.contract.fields import fields, is_whole, plain, shown
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
-from dsh_core.contract.surface import HEAD, MESSAGES, ON_SURFACE, ends_of, kind_of
+from dsh_core.contract.surface import HEAD, MESSAGES, ON_SURFACE, STEERING, ends_of, kind_of
 from dsh_core.events import (
     AssistantAttempt,
     AssistantMessage,
@@ -112,6 +112,9 @@ class Rules(RuleSet):
             self._report("message.shape", "stream is not a list", event, line)
         if event.surface_op is ABSENT and event.source_event_seqs is ABSENT:
             return
+        if event.type == STEERING and not self._strict:
+            self._place(event, line)
+            return
         # Whoever does not know an event that may be ignored passes it over.
         ignored = isinstance(event, UnknownEvent) and event.ignorable is not ABSENT
         if not (self._exact and ignored):
@@ -131,6 +134,10 @@ class Rules(RuleSet):
         problem = self._shape_problem(event)
         if problem:
             self._report("message.shape", problem, event, line)
+        self._place(event, line)
+
+    def _place(self, event: SessionEvent, line: int) -> None:
+        """Judge what a message cites and replaces."""
         sources = self._sources(event, line)
         if self.run.cause is not None:
             # A repeated message is on the surface already.

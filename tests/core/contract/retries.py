@@ -18,7 +18,7 @@ def header(provider: str = "p") -> Item:
     return event("request/header", {"header": {"config": config}, "reason": "initial"})
 
 
-def retry(number: Any = 1, id_: str = "t", turn: Any = 1, step: Any = 1, **more: Any) -> Item:
+def retry(number: Any = 1, id_: Any = "t", turn: Any = 1, step: Any = 1, **more: Any) -> Item:
     """Return a retry; a field that is `...` is left out."""
     data = {
         "retryId": id_,
@@ -36,12 +36,12 @@ def retry(number: Any = 1, id_: str = "t", turn: Any = 1, step: Any = 1, **more:
     return event("llm/retry", {name: value for name, value in data.items() if value is not ...})
 
 
-def started(number: Any = 1, id_: str = "t", turn: Any = 1, step: Any = 1, **more: Any) -> Item:
+def started(number: Any = 1, id_: Any = "t", turn: Any = 1, step: Any = 1, **more: Any) -> Item:
     """Return the start of a retry."""
     data = {"retryId": id_, "turn": turn, "step": step, "retry": number, **more}
     return event("llm/retry-started", {k: value for k, value in data.items() if value is not ...})
 
 
-def found_in(*items: Item, contract: Contract = Contract.V4) -> list[Finding]:
+def found_in(*items: Item, contract: Contract = Contract.V4, **options: Any) -> list[Finding]:
     """Check what happens in a step with a request; every finding counts."""
-    return check(log(*one_turn(1, header(), *items)), contract)
+    return check(log(*one_turn(1, header(), *items)), contract, **options)

@@ -8,10 +8,11 @@ import pytest
 
 from dsh_core.events import Contract, LlmRetry
 from tests.checking import build, log
-from tests.core.contract.retries import found_in, retry
-from tests.strategies import FAILURE
+from tests.core.contract.retries import found_in, retry, started
+from tests.strategies import FAILURE, header_row
 
 V0, V4 = Contract.V0, Contract.V4
+V3_HEADER: Final = {**(header_row(V0) or {}), "version": 3, "isSeeded": False}
 NO_TEXTS: Final[tuple[Any, ...]] = ("", None, 5, ..., {}, [])
 
 KEYS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -65,13 +66,22 @@ LEGAL_FIELDS: Final[tuple[dict[str, Any], ...]] = (
 class TestKeys:
     """What retries are paired by."""
 
-    @pytest.mark.parametrize("contract", [V0, V4])
+    @pytest.mark.parametrize("options", [{"contract": V0, "header": V3_HEADER}, {"contract": V4}])
     @pytest.mark.parametrize(("problem", "change"), KEYS)
     def test_each_odd_field_is_named(
-        self, contract: Contract, problem: str, change: dict[str, Any]
+        self, options: dict[str, Any], problem: str, change: dict[str, Any]
     ) -> None:
-        found = found_in(retry(**{"number": 1, **change}), contract=contract)
+        found = found_in(retry(**{"number": 1, **change}), **options)
         assert [(f.rule, f.seq, f.message) for f in found] == [("retry.fields", 3, problem)]
+
+    def test_july_wrote_retries_without_an_id(self) -> None:
+        twice = [item(k, id_=...) for k in (1, 2) for item in (retry, started)]
+        assert found_in(*twice, contract=V0) == []
+
+    @pytest.mark.parametrize("id_", ["", None, 5, {}])
+    def test_but_an_id_that_july_did_write_is_one(self, id_: object) -> None:
+        (found,) = found_in(retry(id_=id_), contract=V0)
+        assert (found.rule, found.message) == ("retry.fields", "retryId is empty")
 
     @pytest.mark.parametrize(("_problem", "change"), POLICY)
     def test_october_looks_at_nothing_else(self, _problem: str, change: dict[str, Any]) -> None:

@@ -58,6 +58,7 @@ def without(item: Item, name: str) -> Item:
 
 TWO = (prompt(), prompt())
 PAIR = (answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c"))
+STEERING = event("steering/message", {"turn": 1, "content": []}, surfaceOp="append")
 PRUNED = citing(result(1, 1, "c", op=replace(4, 4)), 4)
 
 
@@ -105,6 +106,15 @@ class TestMarker:
     def test_what_may_be_ignored_may_cite_nothing(self) -> None:
         citing = event("brand/new", {}, sourceEventSeqs=[], ignorable=True)
         assert check(log(prompt(), citing), V4) == []
+
+    def test_to_july_steering_is_a_message(self) -> None:
+        """It lies on the surface, and may be replaced there."""
+        events = log(STEERING, replacing(0, 0, 0))
+        assert check(events, V0) == []
+        assert rules(check(log(STEERING, prompt(replace(0, 0))), V0)) == ["surface.replace-uncited"]
+        found = check(log(citing(STEERING, 0)), V0)
+        assert rules(found) == ["surface.sources"]
+        assert rules(check(log(STEERING), V0, header=V3_HEADER)) == ["surface.marker"]
 
     @pytest.mark.parametrize("name", ["surfaceOp", "sourceEventSeqs"])
     def test_in_october_what_may_be_ignored_is(self, name: str) -> None:
