@@ -91,4 +91,6 @@ def report_outside(
     if call_id is not None:
         # Its result may come with the right coordinates.
         run.blame(known, CallKey("call", call_id))
+        if call_id in run.timeline.answered:
+            run.blame(known, CallKey("twice", call_id))
     return known

@@ -318,6 +318,7 @@ class Run:
             again, self.counted = self.counted, True
         else:
             again = self._folded[0] is finding and self._folded[1] is event
+            again = again or finding.seq == event.seq
             self._folded = (finding, event)
         if not again:
             finding.fold(event.seq)

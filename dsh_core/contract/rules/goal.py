@@ -23,6 +23,7 @@ from dsh_core.contract.rule import LATER, Rule, RuleSet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dsh_core.contract.findings import Finding
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent, UserMessage
@@ -82,6 +83,8 @@ class Rules(RuleSet):
         """Start without a goal."""
         super().__init__(run)
         self._fold = GoalFold(run)
+        # What is wrong with the last change, and the revision that it should have.
+        self._doubt: tuple[Finding | None, int] = (None, 0)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
@@ -93,6 +96,9 @@ class Rules(RuleSet):
             return
         data = fields(event.data)
         problem = malformed(data)
+        if not problem:
+            self._correct(event, (data.get("cleared") or data["goal"])["revision"] - 1)
+        self._doubt = (None, 0)
         if problem:
             self._report_shape(problem, data, event, line)
         elif data["operation"] == "create":
@@ -100,8 +106,17 @@ class Rules(RuleSet):
         elif fold.known:
             rule, problem = self._judge_later(data)
             if problem and not self.run.unseen(event):
-                self.trip(rule, problem, event, line)
+                finding = self.trip(rule, problem, event, line)
+                if fold.current is not None:
+                    self._doubt = finding, fold.current.revision + 1
         fold.change(data)
+
+    def _correct(self, event: SessionEvent, revision: float) -> None:
+        """Go on from the revision that the last change should have had, if the writer does."""
+        (finding, due), goal = self._doubt, self._fold.current
+        if finding is not None and goal is not None and due == revision != goal.revision:
+            finding.fold(event.seq)
+            self._fold.current = goal._replace(revision=due)
 
     def _report_shape(
         self, problem: str, data: Mapping[str, Any], event: SessionEvent, line: int
@@ -130,7 +145,7 @@ class Rules(RuleSet):
                 return
             problem = f"{id_} is created while another goal is {fold.current.phase}"
         if problem:
-            self.trip("goal.create", problem, event, line)
+            self._doubt = self.trip("goal.create", problem, event, line), 1
 
     def _judge_later(self, data: Mapping[str, Any]) -> tuple[str, str]:
         """Return what is wrong with a change of a goal that was there before, and which rule says.
@@ -190,6 +205,7 @@ class Rules(RuleSet):
             odd = ", ".join(f"{name} {shown(source.get(name))}" for name in names)
             self.trip("goal.round", f"no round has {odd}", event, line)
             return
+        self._correct(event, begun.revision)
         problem = self._task_problem(begun, source) if fold.known else ""
         lasts = bool(problem)
         if fold.known and not problem:

@@ -16,6 +16,7 @@ from dsh_core.parts import ABSENT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dsh_core.contract.findings import Finding
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
     from dsh_core.events import InboxSpliced, StepStart, TurnEnd, UserMessage
@@ -167,6 +168,8 @@ class Rules(RuleSet):
         self._lists = {name: Waiting() for name in LISTS}
         # Whether messages may be in the lists that were not seen.
         self._vague = False
+        # By list: a change that may have meant more or less messages than it says.
+        self._doubt: dict[str, Finding | None] = {}
         # Where the inherited part ended when the last change came, and whether that was own.
         self._cut: tuple[int | None, bool] = (run.cut, True)
         self._gaps = 0
@@ -215,17 +218,19 @@ class Rules(RuleSet):
             # Whether messages are inherited that wait depends on how the fork was made.
             self._vague = self._vague or any(one.length for one in self._lists.values())
             self._lists = {name: Waiting() for name in LISTS}
-            self._claimed = {}
+            self._claimed, self._doubt = {}, {}
         return own
 
     def _judge(self, splice: Splice, waiting: Waiting, event: InboxSpliced, line: int) -> None:
         end = splice.start + splice.removed
         if end > waiting.length and not self._vague:
-            if not self.run.unseen(event):
+            if not (self._doubted(event) or self.run.unseen(event)):
                 where = f"position {end} of {waiting.length} messages for the {event.data.target}"
                 self.trip("inbox.bounds", f"it reaches to {where}", event, line, own=True)
         elif not splice.removed and not splice.inserted:
-            self.trip("inbox.noop", "it removes and inserts nothing", event, line, own=True)
+            problem = "it removes and inserts nothing"
+            finding = self.trip("inbox.noop", problem, event, line, own=True)
+            self._doubt[event.data.target] = finding
         elif not splice.removed and splice.marked:
             problem = "it has an outcome and removes nothing"
             self.trip("inbox.cancel-unmarked", problem, event, line, own=True)
@@ -236,6 +241,13 @@ class Rules(RuleSet):
             id_ = plain(event.data.raw_inserted)[at].get("id")
             problem = f"another message waits under the id {shown(id_)}"
             self.trip("inbox.duplicate-id", problem, event, line, own=True)
+
+    def _doubted(self, event: InboxSpliced) -> bool:
+        """Whether a list has another length because of a change before; fold the event then."""
+        finding = self._doubt.pop(event.data.target, None)
+        if finding is not None:
+            finding.fold(event.seq)
+        return finding is not None
 
     def _judge_claim(
         self, splice: Splice, waiting: Waiting, event: InboxSpliced, line: int
@@ -258,11 +270,12 @@ class Rules(RuleSet):
             problem = f"{count} messages are claimed for one turn"
         elif target == NEXT_STEP and count != waiting.length and not self._vague:
             problem = f"{count} of {waiting.length} messages are claimed for the step"
-            if run.unseen(event):
+            if self._doubted(event) or run.unseen(event):
                 return
         else:
             return
-        self.trip("inbox.claim-order", problem, event, line, own=True)
+        finding = self.trip("inbox.claim-order", problem, event, line, own=True)
+        self._doubt[target] = finding
 
     def _repeated(self, splice: Splice, waiting: Waiting) -> int | None:
         """Return the index of the first inserted message that waits already, None if none does."""

@@ -131,6 +131,14 @@ class Rules(RuleSet):
             "assistant/attempt": self._settled,
         }
 
+    def outside_step(self) -> Mapping[str, Handler]:
+        """Return what to call for a chunk that does not lie in the step it names."""
+        return {"assistant/chunk": self._lost}
+
+    def _lost(self, _event: AssistantChunk, _line: int) -> None:
+        # It may be a piece of the stream at hand.
+        self._blind = True
+
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
         return dict.fromkeys(("llm/retry", "step/start", "step/end"), self._boundary)
@@ -196,7 +204,7 @@ class _Stream:
         finished: Whether its end was read.
     """
 
-    __slots__ = ("_blocks", "_counted", "_rules", "_said", "begun", "finished")
+    __slots__ = ("_blocks", "_counted", "_ends", "_rules", "_said", "_starts", "begun", "finished")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -204,6 +212,9 @@ class _Stream:
         self._counted = False
         # One cause is one finding, however many pieces it spoils.
         self._said: dict[tuple[str, int], Finding | None] = {}
+        # What is wrong with starts, and with ends: each explains one that is missing elsewhere.
+        self._starts: list[Finding] = []
+        self._ends: list[Finding] = []
         self.begun = False
         self.finished = False
 
@@ -240,10 +251,11 @@ class _Stream:
 
     def _start(self, chunk: BlockStart, event: SessionEvent, line: int) -> None:
         index = chunk.index
-        if not self._is_index(index, event, line):
+        if not self._is_index(index, event, line, self._starts):
             return
-        if index in self._blocks:
-            self._trip("llm.block-reopened", index, f"block {index} is open", event, line)
+        if index in self._blocks and not _fold(self._ends, event):
+            message = f"block {index} is open"
+            self._trip("llm.block-reopened", index, message, event, line, self._starts)
         if len(self._blocks) < MAX_BLOCKS:
             self._blocks[index] = chunk.block_type
 
@@ -254,7 +266,13 @@ class _Stream:
         if opened != kind and len(self._blocks) < MAX_BLOCKS:
             is_open = "no block" if opened is None else "a block of another kind"
             message = f"a piece for {kind} block {index}, where {is_open} is open"
-            self._trip("llm.delta-without-block", index, message, event, line)
+            key = ("llm.delta-without-block", index)
+            if key in self._said:
+                self._trip(*key, message, event, line)
+            elif (cause := _fold(self._starts, event)) is not None:
+                self._said[key] = cause
+            else:
+                self._trip(*key, message, event, line, self._ends)
 
     def takes(self, delta: AnyChunk) -> bool:
         """Whether a piece belongs to an open block, and so do those like it that may follow."""
@@ -262,14 +280,16 @@ class _Stream:
 
     def _end(self, chunk: BlockEnd, event: SessionEvent, line: int) -> None:
         index = chunk.index
-        if not self._is_index(index, event, line):
+        if not self._is_index(index, event, line, self._ends):
             return
         full = len(self._blocks) >= MAX_BLOCKS
         opened = self._blocks.pop(index, None)
+        if ("llm.delta-without-block", index) in self._said:
+            return
         if opened is None:
-            if not full and ("llm.delta-without-block", index) not in self._said:
+            if not full and not _fold(self._starts, event):
                 message = f"block {index} ends and is not open"
-                self._trip("llm.block-end-mismatch", index, message, event, line)
+                self._trip("llm.block-end-mismatch", index, message, event, line, self._ends)
         elif chunk.block is None or chunk.block.type != opened:
             message = f"block {index} ends as another kind than it was opened"
             self._trip("llm.block-end-mismatch", index, message, event, line)
@@ -277,25 +297,46 @@ class _Stream:
     def _finish(self, chunk: Finish, event: SessionEvent, line: int) -> None:
         reason = finish_of(chunk)
         failed = reason is not None and reason.kind in ("error", "aborted")
-        if self._blocks and not failed and not self.finished:
+        if len(self._blocks) > len(self._ends) and not failed and not self.finished:
             message = f"the stream ends while block {min(self._blocks)} is open"
             self._trip("llm.finish-open-blocks", -1, message, event, line)
         self.finished = True
 
-    def _is_index(self, index: int, event: SessionEvent, line: int) -> bool:
+    def _is_index(
+        self, index: int, event: SessionEvent, line: int, costs: list[Finding] | None = None
+    ) -> bool:
         if _is_index(index):
             return True
-        self._trip("llm.index", -1, "a chunk has no proper block index", event, line)
+        self._trip("llm.index", -1, "a chunk has no proper block index", event, line, costs)
         return False
 
-    def _trip(self, rule: str, index: int, message: str, event: SessionEvent, line: int) -> None:
+    def _trip(
+        self,
+        rule: str,
+        index: int,
+        message: str,
+        event: SessionEvent,
+        line: int,
+        costs: list[Finding] | None = None,
+    ) -> None:
+        """Report a fault, or fold it into the same one; note what it costs a block elsewhere."""
         key = (rule, index)
         if key in self._said:
             known = self._said[key]
             if known is not None:
                 known.fold(event.seq)
-            return
-        self._said[key] = self._rules.trip(rule, message, event, line)
+        else:
+            known = self._said[key] = self._rules.trip(rule, message, event, line)
+        if known is not None and costs is not None and len(costs) < MAX_BLOCKS:
+            costs.append(known)
+
+
+def _fold(causes: list[Finding], event: SessionEvent) -> Finding | None:
+    """Fold an event into the newest of some causes, which explains nothing further."""
+    cause = causes.pop() if causes else None
+    if cause is not None and cause.seq != event.seq:
+        cause.fold(event.seq)
+    return cause
 
 
 def _is_sound(entries: Sequence[StreamEntry]) -> bool:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dsh_core.contract.fields import fields, is_filled, is_number, is_whole, plain, shown
+from dsh_core.contract.fields import is_filled, is_whole, plain, shown
 from dsh_core.contract.newest import Ids
 from dsh_core.contract.places import blame_turn, open_place, places
+from dsh_core.contract.retries import (
+    ANYWHERE,
+    FRESH,
+    STARTED,
+    Chain,
+    Scheduled,
+    failure_problem,
+    key_problems,
+    policy_problems,
+)
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.events import Contract
 from dsh_core.parts import ABSENT, NO_NUMBER
@@ -21,29 +30,15 @@ if TYPE_CHECKING:
     from dsh_core.contract.rule import Handler
     from dsh_core.contract.run import Run
     from dsh_core.events import LlmRetry, LlmRetryStarted, RequestHeader
-    from dsh_core.payloads import RetryData
 
-MODES: Final = ("normal", "always")
-LONGEST_DELAY: Final = 2**31 - 1
-"""The longest that a timer of the runtime can wait, in ms."""
-
-STATUSES: Final = (100, 599)
 MAX_CHAINS: Final = 8
 """How many chains of retries are followed in one step."""
 
 MAX_IDS: Final = 128
 """How many ids of chains are remembered."""
 
-MAX_SCHEDULED: Final = 128
-"""How many retries are remembered for their starts."""
-
 _STEPS: Final = 2**20
 _TURNS: Final = 2**40
-ANYWHERE: Final = -1
-"""Stands for a place that is known to be wrong."""
-
-STARTED: Final = -2
-"""Stands for the place of a retry that has begun."""
 
 
 class Rules(RuleSet):
@@ -108,11 +103,12 @@ class Rules(RuleSet):
         # None if a header was seen that could not be read.
         self._provider: str | None = ""
         self._place = (0, 0)
-        # Number and id of the last retry at that place, by provider and policy; hashes stand for
-        # texts, which may be long. Without an id it is None.
-        self._chains: dict[int, tuple[int, int | None]] = {}
+        # At that place, by provider and policy.
+        self._chains: dict[int, Chain] = {}
+        # A retry that may belong to another chain than it says, and the step where it came.
+        self._astray: tuple[Finding | None, tuple[int | None, int]] = (None, (None, 0))
         self._ids = Ids(MAX_IDS)
-        self._scheduled = _Scheduled()
+        self._scheduled = Scheduled()
         # July builds wrote retries without an id.
         self._legacy = run.contract is Contract.V0 and not run.header.version
 
@@ -126,8 +122,10 @@ class Rules(RuleSet):
 
     def _header(self, event: RequestHeader, _line: int) -> None:
         provider = event.data.header.config.provider
+        # In October a header that names none is a fault itself.
+        told = self.run.cause is not None or self.run.contract is Contract.V4
         if not self.run.repeating:
-            self._provider = provider or ("" if self.run.cause is None else None)
+            self._provider = provider or (None if told else "")
 
     def _retry(self, event: LlmRetry, line: int) -> None:
         if self.run.repeating:
@@ -139,7 +137,8 @@ class Rules(RuleSet):
             outside = self._is_outside(event, line)
         if not outside:
             other = self._other_provider(event, line)
-            self._go_on(event, line, id_, judge=not other)
+            judge = not other and not (malformed and self._is_astray())
+            self._go_on(event, line, id_, judge=judge)
         if is_filled(id_):
             self._ids.add(id_)
         place = ANYWHERE if outside else _at(data.turn, data.step)
@@ -162,6 +161,8 @@ class Rules(RuleSet):
         finding = self.trip("retry.fields", "; ".join(wrong), event, line) if wrong else None
         if not (nameless or is_filled(plain(data.retry_id))) or not is_whole(data.retry, 1):
             self._blame(finding, event)
+        if not (is_filled(plain(data.provider)) and is_whole(data.retry, 1)):
+            self._stray(finding)
         problem = failure_problem(data.raw_failure)
         if problem and (finding is None or data.raw_failure is not ABSENT):
             self.trip("retry.failure", problem, event, line)
@@ -171,6 +172,17 @@ class Rules(RuleSet):
         """Blame a finding for the start of a retry that was scheduled in another way."""
         for key in self._blamed_at(event):
             self.run.blame(finding or self.run.cause, key)
+
+    def _stray(self, finding: Finding | None) -> None:
+        """Note that a retry may be missing in its chain, and why."""
+        timeline = self.run.timeline
+        self._astray = finding or self.run.cause, (timeline.turn, timeline.next_step)
+
+    def _is_astray(self) -> Finding | None:
+        """Return what explains that a retry of the latest step is missing in its chain."""
+        finding, place = self._astray
+        timeline = self.run.timeline
+        return finding if place == (timeline.turn, timeline.next_step) else None
 
     def _blamed_at(self, event: LlmRetry | LlmRetryStarted) -> Sequence[Hashable]:
         data, timeline = event.data, self.run.timeline
@@ -200,6 +212,7 @@ class Rules(RuleSet):
             )
             blame_turn(run, known, data.turn)
         run.blame(known, (data.turn, data.step))
+        self._stray(known)
         return known is not None
 
     def _other_provider(self, event: LlmRetry, line: int) -> bool:
@@ -210,12 +223,15 @@ class Rules(RuleSet):
         named = f"a retry names provider {shown(provider)}"
         problem = f"{named}, the latest request/header {shown(due)}"
         key = ("retry-provider", due, provider[:64])
-        if run.explained(event, key) or run.unseen(event):
+        known = run.explained(event, key)
+        if known is not None or run.unseen(event):
+            self._stray(known)
             return True
         problem = problem if due else f"{named} before any request/header names one"
         finding = self.trip("retry.provider", problem, event, line)
         # What a writer goes on to do is one cause.
         run.blame(finding, key)
+        self._stray(finding)
         return finding is not None
 
     def _go_on(self, event: LlmRetry, line: int, id_: Hashable, *, judge: bool) -> None:
@@ -226,21 +242,44 @@ class Rules(RuleSet):
         named = hash(id_) if is_filled(id_) else None
         if place != self._place:
             self._place, self._chains = place, {}
-        last, known = self._chains.get(chain, (0, None))
-        if not is_whole(data.retry, 1) or (not last and len(self._chains) >= MAX_CHAINS):
+        last = self._chains.get(chain, FRESH)
+        if not is_whole(data.retry, 1) or (last is FRESH and len(self._chains) >= MAX_CHAINS):
             return
-        self._chains[chain] = (data.retry, named)
+        now = self._chains[chain] = Chain(data.retry, named, data.retry, named)
         rule = problem = ""
-        if data.retry != last + 1:
-            rule, problem = "retry.sequence", f"retry {data.retry} comes after {last or 'none'}"
-        elif last and None not in (named, known) and named != known:
+        if data.retry != last.number + 1:
+            rule = "retry.sequence"
+            problem = f"retry {data.retry} comes after {last.number or 'none'}"
+        elif last.number and None not in (named, last.id) and named != last.id:
             rule, problem = "retry.chain-id", f"retry {data.retry} goes on as {shown(id_)}"
-        elif not last and named is not None and id_ in self._ids:
+        elif not last.number and named is not None and id_ in self._ids:
             rule, problem = "retry.chain-id", f"{shown(id_)} was the id of another chain"
-        if judge and problem and not self.run.unseen(event):
-            finding = self.trip(rule, problem, event, line)
-            if rule == "retry.sequence":
-                self._blame(finding, event)
+        if not (judge and problem) or self._follows(event, rule, last, now):
+            return
+        if not self.run.unseen(event):
+            now.fault = self.trip(rule, problem, event, line)
+            now.due, now.due_id = last.number + 1, last.id
+            self._blame(now.fault, event)
+            if last is FRESH:
+                self._stray(now.fault)
+
+    def _follows(self, event: LlmRetry, rule: str, last: Chain, now: Chain) -> bool:
+        """Whether a retry has the wrong place in its chain because another has; fold it then."""
+        run, known = self.run, None
+        if rule == "retry.chain-id":
+            if now.id == last.due_id:
+                known = last.fault
+            elif run.explained(event, key := ("retry-start", *self._place)):
+                run.forgive(key)
+                return True
+        elif now.number == last.due + 1:
+            known = last.fault
+        elif now.number == last.number + 2:
+            known = self._is_astray()
+            self._stray(None)
+        if known is not None:
+            known.fold(event.seq)
+        return known is not None
 
     def _started(self, event: LlmRetryStarted, line: int) -> None:
         data, run = event.data, self.run
@@ -262,92 +301,9 @@ class Rules(RuleSet):
             and (due is not None or run.explained(event, *self._blamed_at(event)) is None)
             and not run.unseen(event)
         ):
-            self.trip("retry.started-unpaired", problem, event, line)
-
-
-class _Scheduled:
-    """The newest retries, and where each was scheduled; arrays keep them small.
-
-    Attributes:
-        forgotten: The last place of those that were forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._keys = array("q")
-        self._places = array("q")
-        self._started = bytearray()
-        self.forgotten = ANYWHERE
-
-    def add(self, key: int, place: int) -> None:
-        """Take in a retry, also one that was scheduled already."""
-        if key in self._keys:
-            at = self._keys.index(key)
-            self._places[at], self._started[at] = place, False
-            return
-        self._keys.append(key)
-        self._places.append(place)
-        self._started.append(False)
-        if len(self._keys) > MAX_SCHEDULED:
-            self.forgotten = max(self.forgotten, self._places[0])
-            del self._keys[0], self._places[0], self._started[0]
-
-    def start(self, key: int) -> int | None:
-        """Note that a retry begins.
-
-        Returns:
-            Where it was scheduled, `STARTED` if it has begun before, None if it is not known.
-        """
-        if key not in self._keys:
-            return None
-        at = self._keys.index(key)
-        begun, self._started[at] = self._started[at], True
-        return STARTED if begun else self._places[at]
-
-
-def key_problems(names: Mapping[str, Raw], retry: int) -> list[str]:
-    """Return what is wrong with the fields that retries are paired by.
-
-    Args:
-        names: Those that must be texts, by their names.
-        retry: Number of the retry.
-    """
-    problems = [f"{name} is empty" for name, raw in names.items() if not is_filled(plain(raw))]
-    if not is_whole(retry, 1):
-        problems.append("retry is not at least 1")
-    return problems
-
-
-def policy_problems(data: RetryData) -> list[str]:
-    """Return what is wrong with the policy of a retry."""
-    problems = [] if is_filled(plain(data.policy_key)) else ["policyKey is empty"]
-    mode, most = plain(data.mode), plain(data.max_retries)
-    if mode not in MODES:
-        problems.append(f"mode is {shown(mode)}")
-    elif mode == "always" and data.max_retries is not ABSENT:
-        problems.append("maxRetries is present in mode always")
-    elif mode == "normal" and not is_whole(most, 1):
-        problems.append("maxRetries is not at least 1")
-    elif mode == "normal" and is_whole(data.retry, 1) and data.retry > most:
-        problems.append(f"retry is {data.retry}, maxRetries {most}")
-    if not 0 <= data.delay_ms <= LONGEST_DELAY:
-        problems.append("delayMs is not from 0 to 2147483647")
-    return problems
-
-
-def failure_problem(raw: Raw) -> str:
-    """Return what is wrong with the failure of a retry."""
-    failure, (least, most) = fields(raw), STATUSES
-    problems = [
-        f"{name} is empty" for name in ("message", "code") if not is_filled(failure.get(name))
-    ]
-    status, wait = failure.get("status"), failure.get("providerRetryAfterMs")
-    if "status" in failure and not (is_whole(status, least) and status <= most):
-        problems.append("status is not from 100 to 599")
-    if "providerRetryAfterMs" in failure and not (is_number(wait) and wait > 0):
-        problems.append("providerRetryAfterMs is not above 0")
-    if "requestId" in failure and not is_filled(failure["requestId"]):
-        problems.append("requestId is empty")
-    return "; ".join(f"failure.{problem}" for problem in problems)
+            finding = self.trip("retry.started-unpaired", problem, event, line)
+            # The retry itself may have had the wrong id.
+            run.blame(finding, ("retry-start", data.turn, data.step))
 
 
 def _name(raw: Raw) -> Hashable:

@@ -130,6 +130,9 @@ class Rules(RuleSet):
         if finding is None:
             finding = self.trip(rule, problem, event, line)
         run.blame(finding, _key(data.sub_call_id))
+        if is_filled(data.sub_call_id):
+            # It may settle much later.
+            run.blame_for_good(finding, _key(data.sub_call_id))
         if rule == "tools.dispatch-root":
             # The parent's start may be missing.
             run.blame(finding, _key(data.parent_call_id))

@@ -69,6 +69,7 @@ class Rules(RuleSet):
         super().__init__(run)
         self._timeline = run.timeline
         self._numbered = run.contract is not Contract.SEED
+        self._v4 = run.contract is Contract.V4
         # Results whose call may still follow in the step, by call id.
         self._early: dict[str, _Early] = {}
 
@@ -110,7 +111,7 @@ class Rules(RuleSet):
                 expected="the call first",
                 got=f"the call at seq {event.seq}",
             )
-        if run.blaming:
+        if run.blaming and data.call_id:
             run.forgive(CallKey("call", data.call_id), CallKey("answered", data.call_id))
         if known is not None:
             # No result will follow a call that comes after it.
@@ -134,7 +135,7 @@ class Rules(RuleSet):
         elif (
             call_id not in timeline.pending
             and not timeline.overflow
-            and not (self._numbered and not_started(data))
+            and not (self._numbered and not_started(data, flagged=not self._v4))
         ):
             self._result_alone(event, line, call_id)
 
@@ -142,7 +143,7 @@ class Rules(RuleSet):
         """Judge a result in its step to which no call there is open."""
         run, timeline = self.run, self._timeline
         if call_id in timeline.answered and call_id not in self._early:
-            if not run.explained(event, CallKey("twice", call_id)):
+            if not self._is_extra(event, call_id):
                 run.report(
                     "tool.result-duplicate",
                     f"call {shown(call_id)} is already answered",
@@ -152,6 +153,8 @@ class Rules(RuleSet):
                 )
             return
         if run.explained(event, CallKey("call", call_id)):
+            return
+        if self._is_extra(event, ""):
             return
         before = timeline.unanswered_before(call_id)
         if before is not None:
@@ -166,6 +169,18 @@ class Rules(RuleSet):
                 run.blame(early.without_call(run), CallKey("call", call_id))
             else:
                 self._early[call_id] = early
+
+    def _is_extra(self, event: ToolResult, call_id: str) -> bool:
+        """Whether a result is the one too many that something explains, and fold it then."""
+        run = self.run
+        keys = [CallKey("twice", call_id)]
+        if "" in self._timeline.pending:
+            # It may answer the call that has no id.
+            keys.append(CallKey("twice", ""))
+        if not run.explained(event, *keys):
+            return False
+        run.forgive(*keys)
+        return True
 
     def _result_outside(self, event: ToolResult, line: int, call_id: str) -> None:
         key = (event.data.turn, event.data.step)
@@ -187,7 +202,9 @@ class Rules(RuleSet):
             # Or it is the result of the open step's call of that name.
             self.run.blame(known, CallKey("answered", call_id))
         else:
-            self.run.blame(report_outside(self.run, event, line), CallKey("answered", call_id))
+            known = report_outside(self.run, event, line)
+            self.run.blame(known, CallKey("answered", call_id))
+            self.run.blame_for_good(known, ("message", event.seq))
 
     def _late(self, event: ToolResult, line: int, call_id: str, key: tuple[int, int]) -> None:
         finding = self.run.report(
@@ -267,6 +284,12 @@ class _Early:
         return finding
 
 
-def not_started(data: ToolResultData) -> bool:
-    """Whether a result is the repair of a call that never started (August on)."""
-    return data.error is not None and data.error.code == NOT_STARTED[1] and data.failed
+def not_started(data: ToolResultData, *, flagged: bool = True) -> bool:
+    """Whether a result is the repair of a call that never started (August on).
+
+    Args:
+        data: The result.
+        flagged: Whether it must be flagged as an error.
+    """
+    is_repair = data.error is not None and data.error.code == NOT_STARTED[1]
+    return is_repair and (data.failed or not flagged)

@@ -88,8 +88,11 @@ class Rules(RuleSet):
     def _judge(self, event: SessionEvent, line: int, problem: str, cited: object) -> None:
         if not problem and self.run.contract is Contract.V4:
             problem = self._cited_problem(event, cited)
-        if problem:
-            self.trip("title.sources", problem, event, line)
+        if problem and not self.run.explained(event, ("title", problem)):
+            finding = self.trip("title.sources", problem, event, line)
+            if cited:
+                # The request for a title and the title itself cite the same.
+                self.run.blame(finding, ("title", problem))
 
     def _cited_problem(self, event: SessionEvent, cited: object) -> str:
         if not isinstance(cited, list):

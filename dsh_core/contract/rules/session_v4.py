@@ -112,7 +112,9 @@ class Rules(RuleSet):
         repeated = []
         for block in data.tool_calls():
             known = self._calls.get(block.id)
-            if known is not None and not known.resolved:
+            if known is not None and not (
+                known.resolved or self.run.explained(event, CallKey("answered", block.id))
+            ):
                 repeated.append(block.id)
             elif len(self._calls) < MAX_ADVERTISED:
                 # A call that came before its answer runs already.
@@ -152,19 +154,35 @@ class Rules(RuleSet):
         else:
             problem = ""
         known.started, known.early = True, False
-        if problem:
+        if problem and not run.explained(event, CallKey("advertised", data.call_id)):
             self._report_not_advertised(event, line, problem)
 
     def _call_unknown(self, event: ToolCall, line: int) -> None:
         run, data = self.run, event.data
         # An answer that is missing or misplaced is one cause, however many calls it had.
         answer = ("answer", data.turn, data.step)
-        if self._overflow or run.explained(event, CallKey("advertised", data.call_id), answer):
+        if self._overflow:
             return
-        finding = self._report_not_advertised(event, line, "is not in the answer")
+        finding = run.explained(event, CallKey("advertised", data.call_id), answer)
+        if finding is not None and data.call_id:
+            return
+        finding = finding or self._report_not_advertised(event, line, "is not in the answer")
         # It may be one of those that wait, under a wrong id.
-        waiting = [id_ for id_, call in self._calls.items() if not call.started]
-        run.blame(finding, *(CallKey("call", id_) for id_ in waiting))
+        waiting = {id_: call for id_, call in self._calls.items() if not call.started}
+        same = [
+            id_
+            for id_, call in waiting.items()
+            if call.name == data.name and call.arguments == data.arguments
+        ]
+        for id_ in same or waiting:
+            run.blame(finding, CallKey("call", id_))
+            if data.call_id and same:
+                # The answer may have it under a wrong id.
+                run.blame(finding, CallKey("answered", id_))
+            elif id_ in run.timeline.answered:
+                run.blame(finding, CallKey("twice", id_))
+        if same and not data.call_id:
+            run.forgive(CallKey("twice", ""))
         if not self._calls:
             run.blame(finding, answer)
 
@@ -180,8 +198,8 @@ class Rules(RuleSet):
     def _result(self, event: ToolResult, line: int) -> None:
         data, run = event.data, self.run
         call_id = data.call_id
-        if data.error is not None and not data.failed:
-            run.report(
+        if data.error is not None and data.message is not None and not data.failed:
+            finding = run.report(
                 "tool.error-without-flag",
                 f"the result of call {shown(call_id)} has error {shown(data.error.code)} "
                 "without isError",
@@ -189,13 +207,22 @@ class Rules(RuleSet):
                 line=line,
                 call_id=call_id,
             )
+            run.blame_for_good(finding, ("message", event.seq))
+            if not_started(data, flagged=False):
+                run.blame(finding, CallKey("call", call_id))
         if run.repeating or not (event.appends and run.timeline.is_open(data.turn, data.step)):
             return
         known = self._calls.get(call_id)
+        if not call_id and (odd := run.blamed(("message", event.seq))) is not None:
+            # It may be the repair of any call that never started.
+            waiting = (id_ for id_, call in self._calls.items() if not call.started)
+            run.blame(odd, *(CallKey("answered", id_) for id_ in waiting))
         if known is None:
             # Without a call, and let pass by the rules of all contracts.
             if not_started(data) and not self._overflow and call_id not in run.timeline.pending:
-                self._report_not_started(event, line, "was not advertised")
+                answer = ("answer", data.turn, data.step)
+                if not run.explained(event, CallKey("advertised", call_id), answer):
+                    self._report_not_started(event, line, "was not advertised")
             return
         if known.resolved and not_started(data):
             run.report(

@@ -9,16 +9,14 @@ from dsh_core.contract.fields import fields, is_whole, plain, shown
 from dsh_core.contract.rule import EVERY, LATER, Rule, RuleSet
 from dsh_core.contract.surface import HEAD, MESSAGES, ON_SURFACE, STEERING, ends_of, kind_of
 from dsh_core.events import (
-    AssistantAttempt,
     AssistantMessage,
     Contract,
     SessionEvent,
     SystemMessage,
     ToolResult,
     UnknownEvent,
-    UserMessage,
 )
-from dsh_core.parts import ABSENT, Message, Source, blocks
+from dsh_core.parts import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,10 +28,6 @@ if TYPE_CHECKING:
 
 V4 = (Contract.V4,)
 MAX_CITED: Final = 1_000_000
-_ROLES: Final[Mapping[type[SessionEvent], str]] = {
-    AssistantMessage: "assistant",
-    SystemMessage: "system",
-}
 
 
 class Rules(RuleSet):
@@ -83,20 +77,13 @@ class Rules(RuleSet):
             on=ON_SURFACE,
             contracts=V4,
         ),
-        Rule(
-            "message.shape",
-            "a message's role, source, ids or content are missing or contradict each other",
-            "Write messages through the session, which fills them in.",
-            on=(*ON_SURFACE, "assistant/attempt"),
-            contracts=LATER,
-        ),
     )
 
     def __init__(self, run: Run) -> None:
         """Start with a fresh session."""
         super().__init__(run)
         version = run.header.version
-        # July builds wrote messages without marker, id or source.
+        # July builds wrote messages without marker.
         self._strict = run.contract is Contract.V4 or (version is not None and version > 0)
         self._exact = run.contract is Contract.V4
 
@@ -108,8 +95,6 @@ class Rules(RuleSet):
         if type(event) in MESSAGES:
             self._message(event, line)
             return
-        if isinstance(event, AssistantAttempt) and self._exact and not _is_list(event.data.stream):
-            self._report("message.shape", "stream is not a list", event, line)
         if event.surface_op is ABSENT and event.source_event_seqs is ABSENT:
             return
         if event.type == STEERING and not self._strict:
@@ -131,9 +116,6 @@ class Rules(RuleSet):
     def _message(self, event: SessionEvent, line: int) -> None:
         if event.surface_op is ABSENT and self._strict:
             self._report("surface.marker", f"{event.type} without surfaceOp", event, line)
-        problem = self._shape_problem(event)
-        if problem:
-            self._report("message.shape", problem, event, line)
         self._place(event, line)
 
     def _place(self, event: SessionEvent, line: int) -> None:
@@ -205,86 +187,15 @@ class Rules(RuleSet):
         if uncited and not self.run.unseen(event):
             problem = f"replaced but not cited: {', '.join(map(str, uncited[:8]))}"
             self._report("surface.replace-uncited", problem, event, line)
-        if isinstance(event, ToolResult) and (len(seqs) != 1 or kinds[0] != kind):
+        if (
+            isinstance(event, ToolResult)
+            and (len(seqs) != 1 or kinds[0] != kind)
+            and not self.run.explained(event, ("message", seqs[0]), ("message", event.seq))
+        ):
             problem = f"the result of call {shown(event.data.call_id)} replaces something else"
             self._report("surface.tool-result-replace", problem, event, line)
         if HEAD in kinds and (len(seqs) != 1 or not isinstance(event, SystemMessage)):
             self._head("the system message at the head is replaced by something else", event, line)
-
-    def _shape_problem(self, event: SessionEvent) -> str:
-        if isinstance(event, UserMessage):
-            data = event.data
-            return self._problem("user", data.role, data.id, data.source, data.content)
-        message: Message | None = event.data.message
-        if message is None:
-            return "the message is missing" if self._strict else ""
-        if isinstance(event, ToolResult):
-            return self._result_problem(event, message)
-        role = _ROLES.get(type(event), "developer")
-        problem = self._problem(role, message.role, message.id, message.source, message.content)
-        if problem or message.source is None:
-            return problem
-        if isinstance(event, SystemMessage):
-            odd = self._exact and message.source.kind != "system-prompt"
-            return "the source of a system message is not system-prompt" if odd else ""
-        return self._answer_problem(event, message.source)
-
-    def _answer_problem(self, event: SessionEvent, source: Source) -> str:
-        if not isinstance(event, AssistantMessage):
-            return ""
-        if source.kind != "model":
-            return "the source of an answer is not a model"
-        if not self._exact:
-            return ""
-        if not (source.provider and source.model):
-            return "the source of an answer names no provider or model"
-        return "" if _is_list(event.data.stream) else "stream is not a list"
-
-    def _result_problem(self, event: ToolResult, message: Message) -> str:
-        source = message.source
-        called = message.tool_call_id or _wrapped_call(message) or event.data.call_id
-        if source is not None and source.call_id and source.call_id != called:
-            return (
-                f"the result of call {shown(called)} has call {shown(source.call_id)} as its source"
-            )
-        if not self._strict:
-            return ""
-        if source is not None and source.kind != "tool":
-            return "the source of a result is not a tool"
-        if self._exact and not message.tool_call_id:
-            return "toolCallId is missing"
-        if self._exact and source is not None and not source.call_id:
-            return "the source of a result names no call"
-        role = "tool" if self._exact else "user"
-        return self._problem(role, message.role, message.id, source, message.content)
-
-    def _problem(
-        self, wanted: str, role: str, id_: str, source: Source | None, content: Raw
-    ) -> str:
-        if role and role != wanted:
-            return f"role is not {wanted!r}"
-        if not self._strict:
-            return ""
-        kind = "" if source is None else source.kind
-        for name, value in (("role", role), ("id", id_), ("source", kind)):
-            if not value:
-                return f"{name} is missing"
-        if not self._exact:
-            return ""
-        if kind == "plugin":
-            return "the source names no producer of its own"
-        return "" if _is_list(content) else "content is not a list"
-
-
-def _is_list(raw: Raw) -> bool:
-    """Whether raw JSON is a list; it may be long, and its first byte is enough."""
-    return bytes(memoryview(raw)[:1]) == b"["
-
-
-def _wrapped_call(message: Message) -> str:
-    """Return the call that a result of v3 or earlier names on the block inside its message."""
-    wrapped = (b.tool_call_id for b in blocks(message.content) if b.type == "tool-result")
-    return next(wrapped, "")
 
 
 def _is_exact(operation: Raw) -> bool:

@@ -1,4 +1,4 @@
-"""Rules of the ``tools`` package: call ids, arguments, codes of failures, repeated failures."""
+"""Rules of the ``tools`` package: arguments, codes of failures, repeated failures."""
 
 from __future__ import annotations
 
@@ -35,18 +35,6 @@ class Rules(RuleSet):
 
     owner = "tools"
     rules: ClassVar = (
-        Rule(
-            "tool.call-id-duplicate",
-            "a call reuses the id of a call that waits for its result",
-            "The provider numbers calls per answer: make the ids unique within the step.",
-            on=("tool/call",),
-        ),
-        Rule(
-            "tool.call-id-empty",
-            "a call has an empty id",
-            "The provider or an adapter dropped the id: results cannot be told apart.",
-            on=("tool/call",),
-        ),
         Rule(
             "tool.call-unanswered",
             "a step ends with an unanswered call and the turn completes",
@@ -97,25 +85,7 @@ class Rules(RuleSet):
         }
 
     def _call(self, event: ToolCall, line: int) -> None:
-        data, timeline = event.data, self.run.timeline
-        call_id, arguments = data.call_id, data.arguments
-        if not call_id:
-            self.run.report(
-                "tool.call-id-empty",
-                f"call of {shown(data.name)} without an id",
-                seq=event.seq,
-                line=line,
-            )
-        elif call_id in timeline.pending and timeline.is_open(data.turn, data.step):
-            finding = self.run.report(
-                "tool.call-id-duplicate",
-                f"call id {shown(call_id)} is used again before its result",
-                seq=event.seq,
-                line=line,
-                call_id=call_id,
-            )
-            # The result that is one too many follows from this.
-            self.run.blame(finding, CallKey("twice", call_id))
+        data, arguments = event.data, event.data.arguments
         # June's loop and its successors take an empty text as no arguments.
         if arguments and not _valid_json(arguments):
             self.run.report(
@@ -123,7 +93,7 @@ class Rules(RuleSet):
                 f"arguments of {shown(data.name)} are not JSON",
                 seq=event.seq,
                 line=line,
-                call_id=call_id,
+                call_id=data.call_id,
             )
 
     def _result(self, event: ToolResult, line: int) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from dsh_core.contract import retries
 from dsh_core.contract.catalogue import CATALOGUE
 from dsh_core.contract.rules import llm_retry
 from dsh_core.contract.run import SourceKind
@@ -262,7 +263,7 @@ class TestStarts:
         assert (rules(found), found[0].count) == ([rule], 2)
 
     def test_what_is_no_longer_remembered_is_not_guessed_at(self) -> None:
-        many = [retry(k, maxRetries=999) for k in range(1, llm_retry.MAX_SCHEDULED + 2)]
+        many = [retry(k, maxRetries=999) for k in range(1, retries.MAX_SCHEDULED + 2)]
         assert found_in(*many, started(1)) == []
         found = found_in(*many, step_end(1, 1), step_start(1, 2), started(1, "u", step=2))
         assert "retry.started-unpaired" in rules(found)

@@ -159,7 +159,7 @@ def test_a_tool_is_deferred_or_not(odd: Any) -> None:
 
 
 def test_a_message_without_shape_is_not_judged_twice() -> None:
-    assert rules(found_in(developer(add(), role="user"))) == ["developer.header", "message.shape"]
+    assert rules(found_in(developer(add(), role="user"))) == ["message.shape", "developer.header"]
     assert rules(found_in(developer(content=None, role=""))) == ["message.shape"]
     bare = event("developer/message", {"turn": 1, "step": 1}, surfaceOp="append")
     assert rules(found_in(bare)) == ["message.shape"]
