@@ -276,6 +276,7 @@ def _raw(source: Mapping[str, Any], name: str) -> Raw:
 
 
 _LARGEST: Final = int(sys.float_info.max)
+ARGUMENTS: Final = "arguments"
 _MISFITS: Final = (msgspec.MsgspecError, RecursionError, TypeError, ValueError)
 
 
@@ -290,9 +291,6 @@ def _lenient(kind: Any, value: Any) -> Any:  # noqa: ANN401 - type expressions a
         return [item for odd in value for item in _lenient_item(get_args(kind)[0], odd)]
     if isinstance(kind, UnionType):
         return None if value is None else _lenient(_option(kind, value), value)
-    if kind is str and isinstance(value, dict | list):
-        # Arguments given as an object instead of its JSON text.
-        return bytes(to_raw(value)).decode("utf-8", "replace")
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     if kind is int and isinstance(value, int) and abs(value) > _LARGEST:
@@ -319,10 +317,15 @@ def _lenient_struct(kind: type[Struct], value: Any) -> Struct:  # noqa: ANN401 -
     found = {}
     for field in msgspec.structs.fields(kind):
         if field.encode_name in value:
+            given = value[field.encode_name]
+            if field.name == ARGUMENTS and field.type is str and isinstance(given, dict | list):
+                # An object instead of its JSON text.
+                given = bytes(to_raw(given)).decode("utf-8", "replace")
             try:
-                found[field.name] = _lenient(field.type, value[field.encode_name])
+                found[field.name] = _lenient(field.type, given)
             except _MISFITS:
-                continue
+                if field.type == bool | None:
+                    found[field.name] = None
     return kind(**found)
 
 

@@ -89,14 +89,18 @@ class Block(CallBlock):
 
 
 class Message(Part):
-    """The envelope of a model message."""
+    """The envelope of a model message.
+
+    Attributes:
+        is_error: Whether it is flagged as an error; None if the flag is no boolean.
+    """
 
     id: str = ""
     role: str = ""
     source: Source | None = None
     content: Raw = ABSENT
     tool_call_id: str = ""
-    is_error: bool = False
+    is_error: bool | None = False
 
 
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode

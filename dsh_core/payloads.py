@@ -154,7 +154,7 @@ class ToolResultData(Part):
         if message is None:
             return self.is_error
         if message.is_error or message.tool_call_id:
-            return message.is_error
+            return bool(message.is_error)
         # The flag sits on the wrapped block until v3.
         return any(b.is_error for b in blocks(message.content) if b.type == "tool-result")
 
@@ -230,6 +230,13 @@ class ModelConfig(Part):
     model: str = ""
 
 
+class RequestConfig(ModelConfig):
+    """What a request asks of its model; what nobody looks into stays as it is."""
+
+    reasoning_effort: Raw = ABSENT
+    max_tokens: Raw = ABSENT
+
+
 class ToolDefinition(Part):
     """A tool that a request offers; what it says of itself stays as it is."""
 
@@ -248,7 +255,8 @@ class ToolDefinition(Part):
 class RequestHeaderBody(Part):
     """The `header` of a `request/header`; its tools may be long."""
 
-    config: ModelConfig = msgspec.field(default_factory=ModelConfig)
+    config: RequestConfig = msgspec.field(default_factory=RequestConfig)
+    adapter_defaults: Raw = ABSENT
     tools: Raw = ABSENT
 
     def definitions(self) -> Sequence[ToolDefinition]:
@@ -278,10 +286,23 @@ _decode_tools = msgspec.json.Decoder(list[ToolDefinition]).decode
 
 
 class RequestHeaderData(Part):
-    """`request/header`."""
+    """`request/header`.
+
+    Attributes:
+        raw_reason: Raw word for why there is a new one.
+    """
 
     header: RequestHeaderBody = msgspec.field(default_factory=RequestHeaderBody)
-    reason: str = ""
+    raw_reason: Raw = msgspec.field(default=ABSENT, name="reason")
+    starts_series: Raw = ABSENT
+
+    @property
+    def reason(self) -> str:
+        """Why there is a new header, empty if it does not say."""
+        try:
+            return decode_text(self.raw_reason)
+        except msgspec.MsgspecError:
+            return ""
 
 
 class RetryData(Part):

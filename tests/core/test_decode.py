@@ -262,6 +262,13 @@ class TestLenient:
         event, _ = from_mapping(make("turn/start", {"turn": huge}))
         assert event.data.turn == NO_NUMBER
 
+    @pytest.mark.parametrize("value", [{"a": 1}, ["x"], []])
+    def test_no_other_text_is_made_of_an_object(self, value: Any) -> None:
+        """What should be an id, and is an object, is none."""
+        call, _ = from_mapping(make("tool/call", {"callId": value}))
+        message, _ = from_mapping(make("user/message", {"id": value, "role": value}))
+        assert (call.data.call_id, message.data.id, message.data.role) == ("", "", "")
+
     def test_numbers_of_any_notation(self) -> None:
         """Whole floats are integers, also where a number may be missing."""
         failure = {"message": "x", "status": 429.0, "providerRetryAfterMs": 5}

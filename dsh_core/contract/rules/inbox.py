@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from dsh_core.contract.fields import fingerprint, is_whole, plain, shown
+from dsh_core.contract.fields import fields, fingerprint, is_filled, is_whole, plain, shown
 from dsh_core.contract.findings import Severity
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.events import Contract
@@ -39,6 +39,13 @@ MAX_CLAIMED: Final = 64
 
 class _Inserted(Struct, gc=False):
     id: Raw = ABSENT
+    source: Raw = ABSENT
+
+    @property
+    def has_producer(self) -> bool:
+        """Whether its source names who made it, and not just that a plugin did."""
+        kind = fields(self.source).get("kind")
+        return is_filled(kind) and kind != "plugin"
 
 
 _decode_inserted: Final = msgspec.json.Decoder(list[_Inserted]).decode
@@ -52,12 +59,14 @@ class Splice(NamedTuple):
         removed: How many messages it takes away.
         inserted: The ids of those that it puts there, None for what is no id.
         marked: Whether it says what became of the messages that it takes away.
+        odd: Whether it puts a message there that does not name its producer.
     """
 
     start: int
     removed: int
     inserted: list[int | None]
     marked: bool
+    odd: bool
 
 
 class Waiting:
@@ -236,6 +245,9 @@ class Rules(RuleSet):
             self.trip("inbox.cancel-unmarked", problem, event, line, own=True)
         elif splice.removed and not splice.marked:
             self._judge_claim(splice, waiting, event, line)
+        elif splice.odd:
+            problem = "an inserted message names no producer"
+            self.trip("inbox.bounds", problem, event, line, own=True)
         at = self._repeated(splice, waiting)
         if at is not None and not self._vague and not self.run.unseen(event):
             id_ = plain(event.data.raw_inserted)[at].get("id")
@@ -362,7 +374,8 @@ def read(data: InboxData, *, strict: bool) -> Splice | str:
         except (msgspec.MsgspecError, RecursionError):
             return "inserted is no list of messages"
     ids = [_key(one.id) for one in inserted]
-    return Splice(int(start), int(removed or 0), ids, data.has_outcome)
+    odd = strict and not all(one.has_producer for one in inserted)
+    return Splice(int(start), int(removed or 0), ids, data.has_outcome, odd)
 
 
 def _key(id_: Raw) -> int | None:

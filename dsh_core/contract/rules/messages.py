@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dsh_core.contract.fields import plain, shown
+from dsh_core.contract.fields import is_filled, plain, shown
 from dsh_core.contract.rule import LATER, Rule, RuleSet
 from dsh_core.contract.run import CallKey
 from dsh_core.contract.surface import ON_SURFACE
@@ -121,9 +121,20 @@ class Rules(RuleSet):
         if problem or message.source is None:
             return problem
         if isinstance(event, SystemMessage):
-            odd = self._exact and message.source.kind != "system-prompt"
-            return "the source of a system message is not system-prompt" if odd else ""
+            return self._system_problem(message.source, message.content)
         return self._answer_problem(event, message.source)
+
+    def _system_problem(self, source: Source, content: Raw) -> str:
+        if not self._exact:
+            return ""
+        if source.kind != "system-prompt":
+            return "the source of a system message is not system-prompt"
+        for block in plain(content) or ():
+            if not isinstance(block, dict) or not is_filled(block.get("type")):
+                return "a block of a system message has no type"
+            if block["type"] == "text" and not isinstance(block.get("text"), str):
+                return "a text block of a system message has no text"
+        return ""
 
     def _answer_problem(self, event: SessionEvent, source: Source) -> str:
         if not isinstance(event, AssistantMessage):
@@ -147,10 +158,14 @@ class Rules(RuleSet):
             return ""
         if source is not None and source.kind != "tool":
             return "the source of a result is not a tool"
-        if self._exact and not message.tool_call_id:
-            return "toolCallId is missing"
-        if self._exact and source is not None and not source.call_id:
-            return "the source of a result names no call"
+        problems = {
+            "toolCallId is missing": not message.tool_call_id,
+            "the source of a result names no call": source is not None and not source.call_id,
+            "isError is no boolean": message.is_error is None,
+        }
+        problem = next((text for text, wrong in problems.items() if wrong), "")
+        if self._exact and problem:
+            return problem
         role = "tool" if self._exact else "user"
         return self._problem(role, message.role, message.id, source, message.content)
 

@@ -6,6 +6,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dsh_core.contract.fields import is_filled, is_whole, plain, shown
+from dsh_core.contract.headers import header_problem
 from dsh_core.contract.newest import Seqs
 from dsh_core.contract.rule import Rule, RuleSet
 from dsh_core.events import Contract
@@ -60,6 +61,9 @@ class Rules(RuleSet):
         if self.run.repeating:
             return
         header = event.data.header
+        problem = header_problem(event.data)
+        if problem:
+            self.trip("envelope.invalid", problem, event, line)
         tools = header.definitions()
         readable = self.run.cause is None or header.tools is not ABSENT
         self._headers.add(event.seq)

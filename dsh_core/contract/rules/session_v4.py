@@ -198,7 +198,10 @@ class Rules(RuleSet):
     def _result(self, event: ToolResult, line: int) -> None:
         data, run = event.data, self.run
         call_id = data.call_id
-        if data.error is not None and data.message is not None and not data.failed:
+        message = data.message
+        # What is no message, or no flag, is named by `message.shape`.
+        flag = None if message is None else message.is_error
+        if data.error is not None and flag is not None and not data.failed:
             finding = run.report(
                 "tool.error-without-flag",
                 f"the result of call {shown(call_id)} has error {shown(data.error.code)} "

@@ -19,6 +19,7 @@ STREAM = SourceKind.STREAM
 NEXT_STEP: Final = "next-step"
 CHILD: Final = {**(header_row(V4) or {}), "isSeeded": True, "parentSession": "s-0"}
 CUT: Final = event("session/end-seed", {"inherited": True})
+USER: Final = {"kind": "user"}
 RESUMED: Final = event("session/end-seed")
 ODD: Final[tuple[Any, ...]] = (True, -1, 1.5, 2**53, "", "x", [], {}, [{}])
 both = pytest.mark.parametrize("contract", [V0, V4])
@@ -32,6 +33,16 @@ def found(*items: Item, contract: Contract = V4, **options: Any) -> list[tuple[s
 
 class TestBounds:
     """Where a list is changed, and by how much."""
+
+    @pytest.mark.parametrize("kind", ["", "plugin", None, 5, [], ["x"], {}])
+    def test_an_inserted_message_names_its_producer(self, kind: object) -> None:
+        odd = splice(inserted=[{"id": "u", "source": {"kind": kind}}])
+        taken = (turn_start(1), claim())
+        assert found(odd, *taken) == [("inbox.bounds", 0)]
+        assert found(odd, *taken, contract=V0) == []
+        for source in (kind, "user"):
+            assert found(splice(inserted=[{"id": "u", "source": source}])) == [("inbox.bounds", 0)]
+        assert found(splice(inserted=[{"id": "u", "source": {"kind": "plugin:x"}}])) == []
 
     @both
     @pytest.mark.parametrize(
@@ -125,7 +136,7 @@ class TestDuplicates:
             ((insert("u", "v"), insert("v", removedCount=1, outcome="canceled")), 1),
             ((insert(5), insert(5.0)), 1),
             ((insert(""), insert("")), 1),
-            ((splice(inserted=[{"role": "user"}, {"role": "user"}]),), 0),
+            ((splice(inserted=[{"source": USER}, {"source": USER}]),), 0),
         ],
     )
     def test_an_id_that_waits_already(
@@ -143,7 +154,7 @@ class TestDuplicates:
             (insert("u", "v"), insert("v", "u", removedCount=2, outcome="canceled")),
             (insert(5), insert("5")),
             (insert({}), insert({}), insert([])),
-            (insert(None), splice(inserted=[{"role": "user"}])),
+            (insert(None), splice(inserted=[{"source": USER}])),
         ],
     )
     def test_ids_that_differ_or_are_free_again(

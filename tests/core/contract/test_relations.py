@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dsh_core.contract.findings import Finding
 
-V4 = Contract.V4
+V0, V4 = Contract.V0, Contract.V4
 ODD: Final[tuple[Any, ...]] = (None, True, 0, 1, -1, 1.5, 2**53, "", "x", [], {}, [{}], [[0]])
 NO_TEXTS: Final[tuple[Any, ...]] = (..., None, 5, {})
 NO_OBJECTS: Final[tuple[Any, ...]] = (..., None, "{}", [])
@@ -228,3 +228,30 @@ def test_nothing_is_too_odd(odd: Any) -> None:
 def test_others_have_no_such_rule() -> None:
     items = one_turn(1, header(tool(deferLoading=False)), developer(add("zz"), seq=0))
     assert check(log(*items), Contract.V0) == []
+
+
+CONFIG: Final = {"provider": "p", "model": "m", "maxTokens": 5, "reasoningEffort": "high"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"reason": odd} for odd in ("fallback", *ODD)),
+        *({"startsSeries": odd} for odd in (False, 1, "true", None)),
+        *({"adapterDefaults": odd} for odd in (*ODD, {"maxTokens": 1})),
+        *({"adapterDefaults": {odd: True}} for odd in ("temperature", "model", "x")),
+        *({"config": {**CONFIG, "reasoningEffort": odd}} for odd in ("", 5, None)),
+        {"config": {**MODEL}, "adapterDefaults": {"maxTokens": True}},
+    ],
+)
+def test_what_a_request_header_says_of_itself(change: dict[str, Any]) -> None:
+    def request(**more: Any) -> Item:
+        inner = {"config": CONFIG, "adapterDefaults": {"maxTokens": True}}
+        data = {"header": inner, "reason": "initial", "startsSeries": True}
+        for name, value in more.items():
+            (data if name in data else inner)[name] = value
+        return event("request/header", data)
+
+    assert check(log(*one_turn(1, request())), V4) == []
+    assert rules(check(log(*one_turn(1, request(**change))), V4)) == ["envelope.invalid"]
+    assert check(log(*one_turn(1, request(**change))), V0) == []

@@ -129,7 +129,11 @@ class TestResume:
     """Sessions that another process goes on with."""
 
     def insert(self) -> Any:
-        data = {"target": "next-turn", "start": 0, "inserted": [{"id": "u"}]}
+        data = {
+            "target": "next-turn",
+            "start": 0,
+            "inserted": [{"id": "u", "source": {"kind": "user"}}],
+        }
         return event("agent/inbox/spliced", data)
 
     def test_numbers_that_were_lost_are_used_again(self) -> None:

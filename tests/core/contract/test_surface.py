@@ -412,6 +412,32 @@ class TestShape:
             ("message.shape", "the result of call 'c' has call 'd' as its source")
         ]
 
+    @pytest.mark.parametrize("odd", [None, 5, [], ["x"], {}, {"a": 1}])
+    def test_an_id_is_a_text(self, odd: object) -> None:
+        """No list or object is read as one."""
+        for message in (prompt(id=odd), answer(1, 1, id=odd)):
+            assert rules(check(log(*one_turn(1, message)), V4)) == ["message.shape"]
+        inside = (answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c", id=odd))
+        assert rules(check(log(*one_turn(1, *inside)), V4)) == ["message.shape"]
+
+    @pytest.mark.parametrize(
+        "block", [None, 5, "x", {}, {"type": ""}, {"type": 5}, {"type": ["text"]}, {"type": "text"}]
+    )
+    def test_the_blocks_of_a_system_message(self, block: object) -> None:
+        """Each has a type, and a text if it is one."""
+        kind, data, envelope = system(1, 1)
+        odd = {**data, "message": {**data["message"], "content": [block]}}
+        assert rules(check(log(*one_turn(1, (kind, odd, envelope))), V4)) == ["message.shape"]
+        odd["message"]["content"] = [{"type": "text", "text": ""}, {"type": "other"}]
+        assert check(log(*one_turn(1, (kind, odd, envelope))), V4) == []
+
+    @pytest.mark.parametrize("odd", [None, 5, "", "x", [], {}])
+    def test_a_flag_is_true_or_false(self, odd: object) -> None:
+        """From v4 on it is the message's own."""
+        inside = (answer(1, 1, "c"), call(1, 1, "c"), result(1, 1, "c", isError=odd))
+        found = check(log(*one_turn(1, *inside)), V4)
+        assert [(f.rule, f.message) for f in found] == [("message.shape", "isError is no boolean")]
+
     def test_july_messages_lack_much(self) -> None:
         """In a v0 log, what is not there is not missed."""
         bare = event("assistant/message", {"turn": 1, "step": 1, "content": []})
