@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Ids:
 
 
 class Seqs:
-    """The newest seqs of some events.
+    """The newest seqs of some events: the highest ones.
 
     Args:
         most: How many are kept.
@@ -51,24 +52,25 @@ class Seqs:
     """
 
     def __init__(self, most: int) -> None:
+        # In their order.
         self._kept = array("I")
         self._most = most
         self.forgotten = -1
 
     def __contains__(self, seq: float) -> bool:
         """Whether a seq is kept."""
-        return seq in self._kept
+        at = bisect_left(self._kept, seq)
+        return at < len(self._kept) and self._kept[at] == seq
 
     def add(self, seq: int) -> None:
         """Take in a seq."""
-        if 0 <= seq <= _LARGEST:
-            self._kept.append(seq)
-            if len(self._kept) > self._most:
-                self.forgotten = max(self.forgotten, self._kept[0])
-                del self._kept[0]
-        else:
+        if not 0 <= seq <= _LARGEST:
             self.forgotten = max(self.forgotten, seq)
+        elif seq not in self:
+            insort(self._kept, seq)
+            if len(self._kept) > self._most:
+                self.forgotten = max(self.forgotten, self._kept.pop(0))
 
     def lacks(self, seq: float) -> bool:
         """Whether a seq was never taken in, as far as that is known."""
-        return seq > self.forgotten and seq not in self._kept
+        return seq > self.forgotten and seq not in self

@@ -32,6 +32,37 @@ class TestSeqs:
         assert [seq in seqs for seq in (3, 5, 7)] == [False, True, True]
         assert [seq for seq in range(10) if seqs.lacks(seq)] == [4, 6, 8, 9]
 
+    def test_they_may_come_in_any_order(self) -> None:
+        seqs = Seqs(3)
+        for seq in (7, 3, 7, 9, 5):
+            seqs.add(seq)
+        assert [seq in seqs for seq in (3, 5, 7, 9)] == [False, True, True, True]
+        assert [seq for seq in range(11) if seqs.lacks(seq)] == [4, 6, 8, 10]
+
+    def test_asking_costs_little_however_many_there_are(self) -> None:
+        asked = 0
+
+        class Counted(float):
+            """Counts how often it is compared."""
+
+            __hash__ = float.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal asked
+                asked += 1
+                return float(self) == other
+
+            def __gt__(self, other: float) -> bool:
+                nonlocal asked
+                asked += 1
+                return float(self) > other
+
+        seqs = Seqs(2048)
+        for seq in range(0, 4096, 2):
+            seqs.add(seq)
+        assert seqs.lacks(Counted(4093))
+        assert asked < 20
+
     def test_any_number_can_be_asked_for(self) -> None:
         seqs = Seqs(2)
         seqs.add(5)
