@@ -316,7 +316,7 @@ class RetryData(Part):
     policy_key: Raw = ABSENT
     mode: Raw = ABSENT
     max_retries: Raw = ABSENT
-    delay_ms: float = NO_NUMBER
+    delay_ms: float = float(NO_NUMBER)
     raw_failure: Raw = msgspec.field(default=ABSENT, name="failure")
 
     @property
