@@ -29,18 +29,22 @@ if TYPE_CHECKING:
     from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent
 
-_AFTER_CHUNKS: Final = (AssistantChunk, AssistantMessage, LlmRetry, StepEnd)
+_AFTER_CHUNKS: Final = (AssistantMessage, LlmRetry, StepEnd)
 _RESUMES: Final = frozenset(
     {
         *("agent/inbox/spliced", "session/end-seed", "turn/start", "user/message"),
         *("agent-preset/selected", "approval/policy", "command/run", "compaction/start"),
         *("feedback/message-delete", "feedback/message-put", "feedback/record", "goal/change"),
+        "job/settled",
         *("model/selection", "permission/preset", "plan/mode", "sandbox/mode", "schedule/change"),
         *("session/title", "subagent/model-selection-policy", "team/member", "team/task"),
         *("team/message/delivered", "team/message/queued", "working-directory/change"),
     }
 )
 """What a process may begin with that goes on with a session: what happens between turns."""
+
+FIRST_WITHOUT_CHUNKS: Final = 2
+"""The first generation whose streams lie in the answers, and not in events of their own."""
 
 NEVER: Final = -(2**60)
 """An expectation that no event meets: the next event must be judged one by one."""
@@ -194,6 +198,9 @@ class Order:
         missing = seq - self._last - 1 - early
         # As many events as are missing may just have had a wrong number.
         misnumbered, self._burst_size = self._burst_size, 0
+        if run.source is SourceKind.STREAM:
+            # It is far more usual there that events are missing.
+            misnumbered = 0
         if missing > misnumbered:
             if lost is not None:
                 lost.fold(seq)
@@ -212,7 +219,8 @@ class Order:
                     # Normal there, and yet it explains what does not fit.
                     lost = unreported("seq.gap")
                     self._miss_closers()
-            run.miss(explained=lost is not None or self._skips_chunks(event))
+            # Whether it was only chunks nobody knows.
+            run.miss(explained=lost is not None)
             self._jump, self._gap = (self._last, seq), lost or run.cause
             if lost is not None:
                 run.blame_for_good(lost, LOST)
@@ -228,6 +236,7 @@ class Order:
         return (
             run.source is SourceKind.STREAM
             and run.contract is not Contract.V4
+            and (run.header.version or 0) < FIRST_WITHOUT_CHUNKS
             and isinstance(event, _AFTER_CHUNKS)
             and not run.timeline.pending
             and run.timeline.is_open(data.turn, data.step)

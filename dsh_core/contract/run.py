@@ -25,6 +25,9 @@ LOST: Final = "lost"
 MAX_TEXT: Final = 300
 """Longest message, expected or got text of a finding, in characters."""
 
+MAX_OF_A_RULE: Final = 1000
+"""How many findings of one rule are told apart; further ones are folded into the last."""
+
 
 class CallKey(NamedTuple):
     """Blames a finding for what goes wrong with one tool call.
@@ -121,6 +124,8 @@ class Run:
         self._blame: dict[Hashable, Finding] = {}
         self._older: dict[Hashable, Finding] = {}
         self._lasting: dict[Hashable, Finding] = {}
+        # By rule: how many findings there were, and the last of them.
+        self._latest: dict[str, tuple[int, Finding | None]] = {}
         # What was folded last, and into which finding.
         self._folded: tuple[Finding | None, SessionEvent | None] = (None, None)
 
@@ -241,6 +246,10 @@ class Run:
                 self.cause.fold(seq)
                 self.counted = True
             return None
+        reported, last = self._latest.get(rule, (0, None))
+        if last is not None and reported >= MAX_OF_A_RULE:
+            last.fold(seq)
+            return last
         entry = self._entries[rule]
         known_seq = seq if seq >= 0 else None
         finding = Finding(
@@ -259,6 +268,7 @@ class Run:
             expected=expected[:MAX_TEXT],
             got=got[:MAX_TEXT],
         )
+        self._latest[rule] = (reported + 1, finding)
         if own and not self._cut_known and len(self._held) < MAX_HELD:
             self._held.append((finding, self.gaps))
         else:

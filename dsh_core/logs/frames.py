@@ -25,6 +25,9 @@ _RLE: Final = 1
 _RESERVED: Final = 3
 _MAX_BLOCK: Final = 1 << 17
 _CHECKSUM: Final = 4
+_MAX_HELD: Final = 1 << 22
+"""How much of a frame is held back until its checksum is known to be right, in bytes."""
+
 _MAX_GO_BACK: Final = 1 << 22
 _MAX_AGAIN: Final = 1 << 24
 """How much may be read again beyond the file's own length, in bytes: else false magics in a broken
@@ -197,24 +200,52 @@ def _frame(window: _Window) -> Iterator[bytes]:
         torn = len(head) < _MAX_HEADER
         raise _FrameError(_clean(error), torn=torn) from None
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).decompressobj()
+    held: list[bytes] = []
+    holds = checksum
     try:
-        yield from _feed(window, decompressor, size)
+        held += _feed(window, decompressor, size)
         last = False
         while not last:
             header = window.peek(_BLOCK_HEADER)
             if len(header) < _BLOCK_HEADER:
                 raise _torn()
-            bits = int.from_bytes(header, "little")
-            last, kind, size = bool(bits & 1), bits >> 1 & 3, bits >> 3
-            if kind == _RESERVED or size > _MAX_BLOCK:
-                reason = "a block header is damaged"
-                raise _FrameError(reason)
-            stored = 1 if kind == _RLE else size
-            yield from _feed(window, decompressor, _BLOCK_HEADER + stored)
+            last, stored = _block(header)
+            held += _feed(window, decompressor, _BLOCK_HEADER + stored)
+            holds = holds and sum(map(len, held)) <= _MAX_HELD
+            if not holds:
+                yield from held
+                held.clear()
         if checksum:
-            yield from _feed(window, decompressor, _CHECKSUM)
+            held += _checked(window, decompressor, held)
+        yield from held
+        held.clear()
+    except _FrameError:
+        yield from held
+        raise
     except zstandard.ZstdError as error:
+        yield from held
         raise _FrameError(_clean(error)) from None
+
+
+def _block(header: bytes) -> tuple[bool, int]:
+    """Return whether a block is the last, and how many bytes it takes behind its header."""
+    bits = int.from_bytes(header, "little")
+    last, kind, size = bool(bits & 1), bits >> 1 & 3, bits >> 3
+    if kind == _RESERVED or size > _MAX_BLOCK:
+        reason = "a block header is damaged"
+        raise _FrameError(reason)
+    return last, 1 if kind == _RLE else size
+
+
+def _checked(
+    window: _Window, decompressor: zstandard.ZstdDecompressionObj, held: list[bytes]
+) -> list[bytes]:
+    try:
+        return list(_feed(window, decompressor, _CHECKSUM))
+    except zstandard.ZstdError:
+        # Some of it is wrong, and nobody knows which.
+        held.clear()
+        raise
 
 
 def _feed(

@@ -144,6 +144,8 @@ class Rules(RuleSet):
         return dict.fromkeys(("llm/retry", "step/start", "step/end"), self._boundary)
 
     def _boundary(self, _event: SessionEvent, _line: int) -> None:
+        if self.run.repeating:
+            return
         if self._stream.begun or self._blind:
             self._restart()
 

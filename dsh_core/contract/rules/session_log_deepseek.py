@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsh_core.contract.rule import Handler
+    from dsh_core.contract.run import Run
     from dsh_core.events import SessionEvent
 
 V4 = (Contract.V4,)
@@ -33,6 +34,12 @@ class Rules(RuleSet):
             contracts=V4,
         ),
     )
+
+    def __init__(self, run: Run) -> None:
+        """Start with a fresh session."""
+        super().__init__(run)
+        # Whether the session itself has written a marker.
+        self._own = False
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what to call by event type."""
@@ -57,8 +64,12 @@ class Rules(RuleSet):
     def _judge_session(self, event: SessionEvent, line: int, id_: object) -> None:
         run, row = self.run, self.run.header_row or {}
         due = row.get("id", run.header.id)
-        child = "parentSession" in row or bool(run.header.parent_session)
-        inherited = child and not run.is_own(event)
+        parent = row.get("parentSession", run.header.parent_session)
+        child = "parentSession" in row or bool(parent)
+        # A stream need not tell where the inherited part ends: what has the parent's name is of it.
+        untold = run.source is SourceKind.STREAM and id_ == parent and not self._own
+        self._own = self._own or id_ == due
+        inherited = child and (untold or not run.is_own(event))
         # Of a log without a header row nobody knows whose it is.
         known = run.header_known or run.source is not SourceKind.LOG
         if known and id_ != due and not inherited:

@@ -105,7 +105,7 @@ class Rules(RuleSet):
             self._report_outside("approval.asked", "asked outside any turn", event, line)
         elif not is_filled(data.get("toolName")):
             self.trip("approval.asked", "toolName is empty", event, line)
-        elif key in self._pending:
+        elif key in self._pending and self._pending[key].gaps == self.run.gaps:
             self.trip("approval.asked", f"{shown(id_)} is asked already", event, line)
         if key is not None and (key in self._pending or len(self._pending) < MAX_PENDING):
             self._pending[key] = Question(shown(id_), event.seq, line, self.run.gaps)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from dsh_core.contract.run import MAX_OF_A_RULE
 from dsh_core.events import KNOWN_EVENTS, Contract
-from tests.checking import build, make_checker
+from tests.checking import build, check, event, log, make_checker
 from tests.strategies import MODEL, START
 
 if TYPE_CHECKING:
@@ -239,3 +240,16 @@ NAMES: Final = (
 def test_a_session_of_faults_does_not_grow_without_end(contract: Contract) -> None:
     """However many ids, turns, messages and faults there are."""
     assert kept(contract, map(Odd(), range(6_000)))[0] < MOST_HOSTILE
+
+
+def test_one_thing_that_a_writer_always_gets_wrong_does_not_fill_the_memory() -> None:
+    count = MAX_OF_A_RULE + 50
+    events = log(
+        *[
+            event("command/done", {"commandId": f"c{number}", "kind": "success"})
+            for number in range(count)
+        ]
+    )
+    found = check(events, Contract.V4)
+    assert len(found) == MAX_OF_A_RULE
+    assert sum(one.count for one in found) == len(events)

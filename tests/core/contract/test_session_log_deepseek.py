@@ -108,7 +108,7 @@ def test_a_damaged_marker_explains_what_is_inherited(behind: tuple[Item, ...]) -
 
 
 def test_what_lies_behind_every_gap_is_judged() -> None:
-    events = log(*one_turn(1), *one_turn(2), CUT, *NEWER)
+    events = log(*one_turn(1), *one_turn(2), CUT, *NEWER, marker(id_="s-9"))
     del events[1]
     found = violations(check(events, V4, header=FORK, source=SourceKind.STREAM))
     assert {"delivery.marker", "job.owner"} <= set(rules(found))
@@ -171,3 +171,11 @@ def test_nothing_is_too_odd(odd: Any) -> None:
 
 def test_others_have_no_such_rule() -> None:
     assert check(log(*one_turn(1), marker(9, "s-2")), Contract.V0) == []
+
+
+def test_in_a_stream_what_has_the_name_of_the_parent_is_inherited() -> None:
+    """Of a fork of a fork the last end of the inherited part may not be told."""
+    items = (*one_turn(1), marker(id_="s-9"), CUT, marker(id_="s-0"))
+    assert check(log(*items), V4, header=FORK, source=SourceKind.STREAM) == []
+    found = check(log(*items, marker(id_="s-7")), V4, header=FORK, source=SourceKind.STREAM)
+    assert rules(found) == ["delivery.marker"]

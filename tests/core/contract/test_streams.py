@@ -264,3 +264,137 @@ class TestGaps:
         tail = log(message, step_start(1, 2), first=11)
         found = check([*events, *tail], V0, header={}, source=STREAM)
         assert "step.overlap" in rules(found)
+
+
+def header_of(version: int) -> Event:
+    seeded = {"isSeeded": False} if version else {}
+    about = {"createdAt": 1, "delegationDepth": 0, **seeded}
+    return {"type": "session", "version": version, "id": "s-1", **about}
+
+
+def goal(operation: str, revision: int, phase: str) -> Any:
+    facts = {"id": "g", "revision": revision, "objective": "w", "phase": phase, "maxGoalRounds": 3}
+    about = {"kind": "goal/change", "version": 1, "operation": operation, "goal": facts}
+    return event("goal/change", {**about, "roundsStarted": 0, "createdAt": 10, "updatedAt": 10})
+
+
+def task(revision: int) -> Any:
+    facts = {"id": "task-1", "revision": revision, "subject": "s", "description": "d"}
+    lists = {"status": "pending", "blockedBy": [], "writeScopes": []}
+    return event("team/task", {"version": 1, "teamId": "s-1", "task": {**facts, **lists}})
+
+
+def spliced(**data: Any) -> Any:
+    whole = {"target": "next-turn", "start": 0, "inserted": [], **data}
+    return event("agent/inbox/spliced", whole)
+
+
+MESSAGE = {"id": "m", "role": "user", "source": {"kind": "user"}, "content": [{"type": "text"}]}
+RETRY = {"retryId": "r", "turn": 1, "step": 1, "provider": "p", "mode": "always", "policyKey": "k"}
+HEADER = {"header": {"config": {"provider": "p", "model": "m"}}, "reason": "initial"}
+FAILURE = {"message": "m", "code": "c"}
+HOOK = {"turn": 1, "point": "Stop", "handlerId": "h"}
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "a header before a retry": (
+        event("request/header", HEADER),
+        event("llm/retry", {**RETRY, "retry": 1, "delayMs": 1, "failure": FAILURE}),
+    ),
+    "a goal before it changes": (goal("create", 1, "active"), goal("pause", 2, "paused")),
+    "a command before it is done": (
+        event("command/run", {"commandId": "c", "name": "n", "source": {"kind": "user"}}),
+        event("command/done", {"commandId": "c", "kind": "success"}),
+    ),
+    "a message before it is claimed": (spliced(inserted=[MESSAGE]), spliced(removedCount=1)),
+    "a task before it changes": (task(1), task(2)),
+    "a run before it ends": (
+        event("tool-workflow/run-start", {"runId": "r", "name": "n"}),
+        event("tool-workflow/run-end", {"runId": "r", "stopReason": "completed"}),
+    ),
+    "a question before its answer": (
+        event("approval/asked", {"id": "a", "toolName": "t"}),
+        event("approval/decided", {"id": "a", "outcome": "cancelled"}),
+    ),
+    "a hook before its result": (
+        event("hook/invoked", {**HOOK, "dialect": "codex"}),
+        event("hook/result", {**HOOK, "decision": "x", "durationMs": 1}),
+    ),
+}
+"""What refers to what came before it."""
+
+
+class TestOneLost:
+    """A stream that lacks one event, of whatever generation."""
+
+    @pytest.mark.parametrize("version", [0, 3, 4])
+    @pytest.mark.parametrize("pair", PAIRS)
+    def test_what_refers_to_it_is_no_fault(self, pair: str, version: int) -> None:
+        first, second = PAIRS[pair]
+        contract = V4 if version == 4 else Contract.V0
+        if first[0] == "team/task":
+            # Records of teams have a version of their own.
+            number = {0: 1, 3: 1, 4: 2}[version]
+            first, second = ((k, {**data, "version": number}, e) for k, data, e in (first, second))
+        same_step = [turn_start(1), step_start(1, 1), first, second, step_end(1, 1), turn_end(1)]
+        later = [*same_step[:3], *same_step[4:], turn_start(2), second, turn_end(2)]
+        for items in (same_step, later):
+            events = log(*items)
+            told = [one for one in events if one["seq"] != 2]
+            found = check(told, contract, header=header_of(version), source=STREAM)
+            assert rules(violations(found)) == []
+
+    def test_nor_are_pieces_of_a_second_answer(self) -> None:
+        blocks = [
+            {"type": "block-start", "index": 0, "blockType": "text"},
+            {"type": "text-delta", "index": 0, "text": "x"},
+            {"type": "block-end", "index": 0, "block": {"type": "text", "text": "x"}},
+            {"type": "finish", "reason": {"kind": "stop"}},
+        ]
+        chunks = [
+            event("assistant/chunk", {"turn": 1, "step": 1, "chunk": chunk})
+            for chunk in (*blocks, *blocks)
+        ]
+        events = log(turn_start(1), step_start(1, 1), *chunks, step_end(1, 1), turn_end(1))
+        for length in (1, 2, 3):
+            for place in range(1, len(events)):
+                told = events[:place] + events[place + length :]
+                found = check(told, Contract.V0, header=header_of(0), source=STREAM)
+                assert rules(violations(found)) == [], (place, length)
+
+    def test_an_answer_after_which_a_question_comes_again(self) -> None:
+        asked = event("approval/asked", {"id": "a", "toolName": "t"})
+        decided = event("approval/decided", {"id": "a", "outcome": "cancelled"})
+        turns = [[turn_start(turn), asked, decided, turn_end(turn)] for turn in (1, 2)]
+        told = [one for one in log(*turns[0], *turns[1]) if one["seq"] != 2]
+        assert rules(violations(check(told, V4, header={}, source=STREAM))) == []
+
+
+class TestAgain:
+    """What is told again, where it could do most harm."""
+
+    @pytest.mark.parametrize("start", range(4))
+    def test_before_a_crash_whose_repair_is_not_told(self, start: int) -> None:
+        before = [turn_start(1), step_start(1, 1), prompt(), answer(1, 1), step_end(1, 1)]
+        repair = [turn_end(1, "interrupted"), event("session/end-seed")]
+        events = log(*before, *repair, *one_turn(2))
+        told = [*events[:5], *events[start:5], *events[7:]]
+        found = violations(check(told, V4, header={}, source=STREAM))
+        assert rules(found) == ["seq.regressed"]
+
+    @pytest.mark.parametrize("source", [SourceKind.LOG, STREAM])
+    @pytest.mark.parametrize("place", [3, 4, 5])
+    def test_inside_an_answer(self, place: int, source: SourceKind) -> None:
+        chunks = [
+            event("assistant/chunk", {"turn": 1, "step": 1, "chunk": chunk})
+            for chunk in (
+                {"type": "block-start", "index": 0, "blockType": "text"},
+                {"type": "text-delta", "index": 0, "text": "x"},
+                {"type": "text-delta", "index": 0, "text": "y"},
+                {"type": "block-end", "index": 0, "block": {"type": "text", "text": "xy"}},
+                {"type": "finish", "reason": {"kind": "stop"}},
+            )
+        ]
+        events = log(turn_start(1), step_start(1, 1), *chunks, step_end(1, 1), turn_end(1))
+        for start in (0, 1):
+            told = events[:place] + events[start:2] + events[place:]
+            found = check(told, Contract.V0, header=header_of(0), source=source)
+            assert len(violations(found)) == 1, start
