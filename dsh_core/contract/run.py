@@ -25,7 +25,7 @@ LOST: Final = "lost"
 MAX_TEXT: Final = 300
 """Longest message, expected or got text of a finding, in characters."""
 
-MAX_OF_A_RULE: Final = 1000
+MAX_OF_A_RULE: Final = 10_000
 """How many findings of one rule are told apart; further ones are folded into the last."""
 
 
