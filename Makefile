@@ -86,7 +86,8 @@ lock: $(DEPS) ## Write requirements/dev.txt anew (ARGS=--upgrade for newer versi
 	}
 	@echo "lock: resolving pyproject.toml"
 	@CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet \
-		--extra=otlp --extra=harness --extra=dev --generate-hashes --allow-unsafe --strip-extras \
+		--extra=otlp --extra=harness --extra=live --extra=receive --extra=instrument --extra=dev \
+		--generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-find-links --no-emit-index-url --no-emit-trusted-host \
 		--output-file=requirements/dev.txt $(ARGS) pyproject.toml
 	@echo "lock: requirements/dev.txt is up to date"
