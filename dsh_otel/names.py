@@ -103,6 +103,7 @@ class Event:
     """Names of span events (and of log events)."""
 
     VIOLATION: Final = "dsh.violation"
+    TURN_STARTED: Final = "dsh.turn.started"
     TOOL_ERROR: Final = "dsh.tool.error"
     PREFIX: Final = "dsh."
 

@@ -101,7 +101,7 @@ class ReplaySpanProcessor(SpanProcessor):
         """Take a span; export if the batch is full."""
         if span.context is None or not span.context.trace_flags.sampled:
             return
-        size = _size_of(span)
+        size = size_of(span)
         if self._size + size > MAX_BATCH_BYTES:
             self._export()
         self._waiting.append(span)
@@ -147,7 +147,7 @@ class ReplaySpanProcessor(SpanProcessor):
         self._exporter.shutdown()
 
 
-def _size_of(span: ReadableSpan) -> int:
+def size_of(span: ReadableSpan) -> int:
     """Return about how many bytes a span takes as OTLP JSON, rather too many than too few."""
     size = _SPAN_BYTES + _text_size(span.name)
     for attributes in (span.attributes, *(event.attributes for event in span.events)):

@@ -127,6 +127,14 @@ class SessionTracer:
         finally:
             self._starter.muted = False
 
+    def remember_fault(self, fault: Fault) -> None:
+        """Take in damage of the past: it makes no spans."""
+        self._starter.muted = True
+        try:
+            self.observe_fault(fault)
+        finally:
+            self._starter.muted = False
+
     def observe_live(self, fact: LiveFact) -> None:
         """Show a fact that no log holds to the processors."""
         self._closed = False

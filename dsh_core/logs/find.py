@@ -176,12 +176,27 @@ def _in_folder(folder: Path, refuse: Callable[[OSError], None]) -> Iterator[LogF
         visited.add((status.st_dev, status.st_ino))
         # Links last: a log goes by the name of the folder that it really lies in.
         folders.sort(key=lambda name: (Path(root, name).is_symlink(), name))
-        generations = [name for name in files if _GENERATION.fullmatch(name)]
-        if generations:
-            yield LogFile(str(Path(root, max(generations, key=_age))), named=False)
+        generation = newest(files)
+        if generation is not None:
+            yield LogFile(str(Path(root, generation)), named=False)
         for name in sorted(files):
-            if _LOG.fullmatch(name) and name not in generations:
+            if is_log(name) and not is_generation(name):
                 yield LogFile(str(Path(root, name)), named=False)
+
+
+def is_log(name: str) -> bool:
+    """Whether a file is a session log, by its name."""
+    return _LOG.fullmatch(name) is not None
+
+
+def is_generation(name: str) -> bool:
+    """Whether a file is a generation of the log of the session that its folder is named after."""
+    return _GENERATION.fullmatch(name) is not None
+
+
+def newest(names: Iterable[str]) -> str | None:
+    """Return the newest generation out of the names in a folder, None if there is none."""
+    return max(filter(is_generation, names), key=_age, default=None)
 
 
 def _age(name: str) -> tuple[int, str]:

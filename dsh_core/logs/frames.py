@@ -149,7 +149,7 @@ def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:
         if not data:
             break
         head += data
-    if not _is_zstd(head):
+    if not is_zstd(head):
         while head:
             yield head
             head = source.read(READ_SIZE)
@@ -167,7 +167,8 @@ def read_blocks(source: ByteSource) -> Iterator[bytes | BadFrame]:
             yield BadFrame(start, error.reason, error.torn and not more)
 
 
-def _is_zstd(head: bytes) -> bool:
+def is_zstd(head: bytes) -> bool:
+    """Whether the bytes that a log begins with are those of zstd."""
     if int.from_bytes(head[:4], "little") in _SKIPPABLE or head.startswith(MAGIC):
         return True
     # If its first frame is damaged, a later one may tell; no text has such bytes.

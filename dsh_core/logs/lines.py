@@ -52,20 +52,20 @@ class Piece:
 
 
 def read_lines(
-    blocks: Iterable[bytes | BadFrame], max_line: int = MAX_LINE
+    blocks: Iterable[bytes | BadFrame], max_line: int = MAX_LINE, line: int = 1
 ) -> Iterator[Lines | Piece | BadFrame]:
     """Yield the lines of a log in order.
 
     Args:
         blocks: Pieces of the log, and the frames that could not be decompressed.
         max_line: The longest line that is kept whole, in bytes.
+        line: 1-based number of the first line.
 
     Yields:
         `Lines` for what is whole, a `Piece` for an over-long or unfinished line, every `BadFrame`.
     """
     parts: list[bytes] = []
     size = 0
-    line = 1
     for block in blocks:
         if isinstance(block, BadFrame):
             if size:

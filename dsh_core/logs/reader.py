@@ -94,6 +94,8 @@ class SessionLog:
 
     def __init__(self, source: ByteSource, name: str, max_line: int = MAX_LINE) -> None:
         self.name = name
+        self._max_line = max_line
+        self._next_line = 1
         self._items = read_lines(read_blocks(source), max_line)
         self._early: tuple[Salvage, int] | None = None
         self._damaged_version: int | None = None
@@ -144,6 +146,7 @@ class SessionLog:
         value = self._parse_header(row, line)
         if value is not None:
             self.header_row, self.header_line = value, line
+            self._next_line = line + 1
             line, data = line + 1, rest
         if not data:
             return None
@@ -206,6 +209,16 @@ class SessionLog:
             yield from self._read_item(item)
         yield from self._flush()
 
+    def go_on(self, source: ByteSource) -> Iterator[Batch | Fault]:
+        """Yield what has been added to the log.
+
+        Args:
+            source: What follows on what was read: whole lines, or whole frames of them.
+        """
+        for item in read_lines(read_blocks(source), self._max_line, self._next_line):
+            yield from self._read_item(item)
+        yield from self._flush()
+
     def __iter__(self) -> Iterator[SessionEvent]:
         """Yield the events alone, leaving out what is wrong with the log."""
         for item in self.read():
@@ -214,6 +227,7 @@ class SessionLog:
 
     def _read_item(self, item: Lines | Piece | BadFrame) -> Iterator[Batch | Fault]:
         if isinstance(item, Lines):
+            self._next_line = item.first + item.count
             slow = self._held or has_deep_line(item.data)
             batch = None if slow else self._read_fast(item)
             if batch is not None:
@@ -221,6 +235,7 @@ class SessionLog:
             else:
                 yield from self._read_slowly(item)
         elif isinstance(item, Piece):
+            self._next_line = item.line + 1
             yield from self._read_piece(item)
         else:
             yield from self._flush()

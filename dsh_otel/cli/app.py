@@ -26,8 +26,13 @@ from dsh_otel.cli.export import EPILOG as EXPORT_EPILOG
 from dsh_otel.cli.export import export
 from dsh_otel.cli.quiet import Quiet
 from dsh_otel.cli.rules import rules
+from dsh_otel.cli.run import EPILOG as RUN_EPILOG
+from dsh_otel.cli.run import SETTINGS as RUN_SETTINGS
+from dsh_otel.cli.run import run
 from dsh_otel.cli.shrink import EPILOG as SHRINK_EPILOG
 from dsh_otel.cli.shrink import shrink
+from dsh_otel.cli.tail import EPILOG as TAIL_EPILOG
+from dsh_otel.cli.tail import tail
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -95,6 +100,8 @@ def dsh_otel(
 
 app.command(epilog=EPILOG)(check)
 app.command(epilog=EXPORT_EPILOG)(export)
+app.command(epilog=TAIL_EPILOG)(tail)
+app.command(epilog=RUN_EPILOG, context_settings=RUN_SETTINGS)(run)
 app.command(epilog=SHRINK_EPILOG)(shrink)
 app.command(epilog=exit_code_lines("no rule is called so, or wrong usage"))(rules)
 app.command(epilog=exit_code_lines("no family is called so, or wrong usage"))(codes)

@@ -194,12 +194,13 @@ def _add(result: Result, path: str, done: Replay) -> None:
         say(f"{path}: {place} failed {counted(count, 'time')} and was left out. Please report it.")
 
 
-def make_sink(to: Destination, path: Path) -> Sink:
+def make_sink(to: Destination, path: Path, *, append: bool = False) -> Sink:
     """Return the destination that a user chose.
 
     Args:
         to: Which kind.
         path: The file, if it is one.
+        append: Whether what is in the file stays.
 
     Raises:
         CannotTellError: It cannot be used here.
@@ -211,7 +212,7 @@ def make_sink(to: Destination, path: Path) -> Sink:
         if to is Destination.FILE:
             from dsh_otel.export.file import FileSink
 
-            return FileSink(str(path))
+            return FileSink(str(path), append=append)
         if to is Destination.OTLP:
             from dsh_otel.export.otlp import OtlpSink, SettingError
 

@@ -37,6 +37,8 @@ class ConsoleSink:
 
     def __init__(self, console: Console) -> None:
         self.target = "console"
+        self.problem = ""
+        self.hopeless = False
         self._exporter = ConsoleTreeExporter(console)
 
     @property

@@ -53,13 +53,19 @@ class FileSink:
 
     Args:
         path: The file, replaced if it exists; ``-`` for standard output.
+        append: Whether to go on at the end of the file instead.
+
+    Attributes:
+        hopeless: Never: there may be room again.
 
     Raises:
         MissingExtraError: The file exporter is not installed.
         OSError: The file cannot be written.
     """
 
-    def __init__(self, path: str) -> None:
+    hopeless = False
+
+    def __init__(self, path: str, *, append: bool = False) -> None:
         try:
             from opentelemetry.exporter.otlp.json.file.trace_exporter import (  # noqa: PLC0415
                 FileSpanExporter,
@@ -69,7 +75,8 @@ class FileSink:
             raise MissingExtraError(what) from None
         self._own = path != STDOUT
         self.target = path if self._own else "standard output"
-        stream = Path(path).open("w", encoding="utf-8") if self._own else sys.stdout  # noqa: SIM115
+        mode = "a" if append else "w"
+        stream = Path(path).open(mode, encoding="utf-8") if self._own else sys.stdout  # noqa: SIM115
         self._stream = _Watched(stream)
         self._exporter = FileSpanExporter(stream=self._stream)  # type: ignore[call-overload]
 
@@ -78,6 +85,11 @@ class FileSink:
         """The exporter that writes the file."""
         exporter: SpanExporter = self._exporter
         return exporter
+
+    @property
+    def problem(self) -> str:
+        """Why writing failed, if it did."""
+        return self._stream.problem
 
     def report(self) -> SinkReport:
         """Return why writing failed, if it did; close the file."""

@@ -25,6 +25,9 @@ ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 DEFAULT_ENDPOINT: Final = "http://localhost:4318"
 TRACES_PATH: Final = "v1/traces"
 SUCCESS: Final = range(200, 300)
+HOPELESS: Final = (400, 413, 415, 422)
+"""Refusals of what was sent; others are of who sent it, where, or when."""
+
 MAX_ANSWER: Final = 300
 """Longest part of an answer that is shown, in characters."""
 
@@ -151,6 +154,16 @@ class OtlpSink:
     def exporter(self) -> SpanExporter:
         """The exporter that sends."""
         return self._exporter
+
+    @property
+    def problem(self) -> str:
+        """Why the last batch that was lost did not arrive."""
+        return self._problem
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the receiver has refused the last batch for what it holds."""
+        return self.status in HOPELESS
 
     def _begin(self) -> None:
         self.status, self.answer = None, ""

@@ -52,6 +52,14 @@ class Sink(Protocol):
     target: str
 
     @property
+    def problem(self) -> str:
+        """Why the last batch did not arrive, in one line."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the last batch would be refused again if it were sent again."""
+
+    @property
     def exporter(self) -> SpanExporter:
         """The exporter that leads there."""
 

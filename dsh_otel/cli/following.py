@@ -1,0 +1,281 @@
+"""The work behind the commands that follow logs: a home, its sessions, and where spans go."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dsh_core.contract.findings import Severity
+from dsh_core.logs.find import default_home
+from dsh_core.logs.tree import LogTree
+from dsh_core.logs.watch import watch_logs
+from dsh_otel.clean import Privacy, clean_text
+from dsh_otel.cli.exits import CannotTellError, say
+from dsh_otel.cli.formats.words import counted, severities
+from dsh_otel.processors.errors import ErrorSpanProcessor
+from dsh_otel.processors.invariants import InvariantSpanProcessor
+from dsh_otel.replay import replay_provider
+from dsh_otel.sources.facts import FactProcessor
+from dsh_otel.sources.outlet import Counts as Sent
+from dsh_otel.sources.outlet import Outlet
+from dsh_otel.sources.places import Places, PlacesError
+from dsh_otel.sources.tail import Setting, Tail
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from dsh_core.contract.findings import Finding
+    from dsh_core.events import Contract
+    from dsh_core.logs.watch import Watch
+    from dsh_otel.cli.ruling import Ruling
+    from dsh_otel.export.sink import Sink
+    from dsh_otel.sources.facts import Fact
+    from dsh_otel.spans import SessionSpan
+
+TIMEOUT_S: Final = 5.0
+"""How long the end may take by default, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is followed, and how.
+
+    Attributes:
+        root: A folder with logs, or one log.
+        ruling: The rules to apply.
+        contract: The contract to hold logs to; None for that of each log's generation.
+        content: Whether content may leave.
+        state: The file that keeps where sessions stand.
+        since_ms: Turns that began before are of the past, Unix time in ms; 0 for none, None for all
+            that is there at the beginning.
+        poll_s: How often to look, in seconds, instead of being told by the system.
+        timeout_s: How long the end may take, in seconds.
+    """
+
+    root: str
+    ruling: Ruling
+    contract: Contract | None = None
+    content: bool = False
+    state: Path | None = None
+    since_ms: int | None = None
+    poll_s: float | None = None
+    timeout_s: float = TIMEOUT_S
+
+
+class Following:
+    """Follows the logs of a home, until it is told to stop.
+
+    Args:
+        plan: What is followed, and how.
+        sink: Where spans go; None if they go nowhere.
+        tell: Called with each fact.
+        stop: Set when it is time to end.
+
+    Attributes:
+        findings: Findings by severity, of what was news.
+
+    Raises:
+        CannotTellError: The state cannot be kept.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        sink: Sink | None,
+        tell: Callable[[Fact], object],
+        stop: threading.Event,
+    ) -> None:
+        self.findings: Counter[Severity] = Counter()
+        self._plan = plan
+        self._stop = stop
+        self._sink = sink
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            self._places = Places(plan.state, plan.root, now_ms)
+        except PlacesError as error:
+            raise CannotTellError(str(error)) from error
+        self._outlet = None if sink is None else Outlet(sink, self._places.put)
+        self._facts = FactProcessor(tell)
+        provider = replay_provider(*(() if self._outlet is None else (self._outlet,)))
+        checks = InvariantSpanProcessor(
+            plan.ruling.chosen,
+            catalogue=plan.ruling.catalogue,
+            presets=plan.ruling.presets,
+            on_finding=self._found,
+        )
+        self._tree = LogTree(plan.root)
+        self._tail = Tail(
+            Setting(
+                provider=provider,
+                processors=(ErrorSpanProcessor(), checks, self._facts),
+                facts=self._facts,
+                outlet=self._outlet,
+                places=self._places,
+                since_ms=plan.since_ms,
+                privacy=lambda: Privacy(content=plan.content),
+                contract=plan.contract,
+                stop=stop.is_set,
+            )
+        )
+        self._watch: Watch | None = None
+        self._awaited = False
+        self._failing = ""
+
+    def _found(self, finding: Finding, span: SessionSpan) -> None:
+        if not self._facts.quiet:
+            self.findings[finding.severity] += 1
+            self._facts.on_finding(finding, span)
+
+    def begin(self) -> str:
+        """Take in what is there.
+
+        Returns:
+            How it is learnt what changes, for people.
+        """
+        self._awaited = not os.path.exists(self._plan.root)  # noqa: PTH110 - as named
+        self._watch = self._start_watch()
+        self._tail.begin(self._tree.look())
+        return self._watch.how
+
+    def _start_watch(self) -> Watch:
+        return watch_logs(self._plan.root, self._stop, poll_s=self._plan.poll_s)
+
+    def step(self) -> None:
+        """Wait a little, and follow what has changed."""
+        watch = self._watch
+        assert watch is not None  # noqa: S101 - begun before
+        changed = watch.wait()
+        if self._stop.is_set():
+            return
+        if self._awaited and os.path.isdir(self._plan.root):  # noqa: PTH112 - as named
+            # From now on the system can tell.
+            self._watch, self._awaited, changed = self._start_watch(), False, None
+        self._tail.follow(self._tree.look() if changed is None else self._tree.look_at(changed))
+        self._tell_trouble()
+
+    def catch_up(self) -> None:
+        """Follow everything that is there by now."""
+        self._tail.follow(self._tree.look())
+
+    def _tell_trouble(self) -> None:
+        failing = self._places.problem
+        if failing:
+            failing = f"{self._plan.state}: {failing}; after a restart spans will be sent again"
+        elif self._outlet is not None and self._outlet.failing:
+            failing = f"{self._outlet.failing}; spans wait, and are sent when it answers"
+        if self._outlet is not None and self._outlet.broken:
+            raise BrokenPipeError
+        if failing != self._failing:
+            self._failing = failing
+            say(failing or "spans arrive again")
+
+    def end(self, *, final: bool) -> Summary:
+        """End it in time.
+
+        Args:
+            final: Whether nothing will follow: what is open ends as unclosed.
+        """
+        begin = time.monotonic()
+        self._tail.close(final=final)
+        sent = Sent()
+        if self._outlet is not None:
+            left_s = self._plan.timeout_s - (time.monotonic() - begin)
+            sent = self._outlet.close(max(left_s, 0))
+        self._places.close()
+        counts = self._tail.counts
+        return Summary(
+            sessions=counts.sessions,
+            events=counts.events,
+            turns=counts.turns,
+            rewritten=counts.rewritten,
+            findings=dict(self.findings),
+            target="" if self._sink is None else self._sink.target,
+            sent=sent.sent,
+            dropped=sent.dropped,
+            left=sent.left,
+            kept=self._plan.state is not None,
+            problem=sent.problem,
+            unreadable={clean_text(path, 4096): why for path, why in counts.unreadable.items()},
+            errors=counts.errors,
+        )
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """What was followed, and what became of it.
+
+    Attributes:
+        event: Tells it from facts.
+        sessions: Sessions that had events.
+        events: Events that were news.
+        turns: Turns that ended.
+        rewritten: How often a log was found to be another than before.
+        findings: Findings by severity.
+        target: Where spans went, empty if nowhere.
+        sent: Spans that arrived.
+        dropped: Spans that were refused.
+        left: Spans that could not be sent in time.
+        kept: Whether a state is kept: what is left is sent after a restart.
+        problem: Why spans did not arrive.
+        unreadable: Logs that cannot be read, and why.
+        errors: Errors of ours and of processors, by place.
+    """
+
+    event: str = "dsh.follow.ended"
+    sessions: int
+    events: int
+    turns: int
+    rewritten: int
+    findings: dict[Severity, int]
+    target: str
+    sent: int
+    dropped: int
+    left: int
+    kept: bool
+    problem: str
+    unreadable: dict[str, str]
+    errors: dict[str, int]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was seen has arrived."""
+        return not (self.dropped or self.left or self.unreadable or self.errors)
+
+    def as_json(self) -> str:
+        """Return it as one JSON object."""
+        return msgspec.json.encode(self).decode()
+
+    def tell(self) -> None:
+        """Say it to people."""
+        for path, reason in self.unreadable.items():
+            say(f"{path}: {reason}")
+        for place, count in self.errors.items():
+            say(f"{place} failed {counted(count, 'time')} and was left out. Please report it.")
+        found = severities(Counter(self.findings))
+        say(
+            f"{counted(self.sessions, 'session')}, {counted(self.events, 'event')}, "
+            f"{counted(self.turns, 'turn')} ended; {found}"
+        )
+        if not self.target:
+            return
+        parts = [f"{counted(self.sent, 'span')} sent to {self.target}"]
+        if self.dropped:
+            parts.append(f"{self.dropped:,} refused")
+        if self.left:
+            later = "sent after a restart" if self.kept else "lost: --state FILE keeps the place"
+            parts.append(f"{self.left:,} left, {later}")
+        why = f" ({self.problem})" if self.problem and (self.left or self.dropped) else ""
+        say(", ".join(parts) + why)
+
+
+def root_of(path: str | None, environ: Any = os.environ) -> str:  # noqa: ANN401 - a mapping
+    """Return what is followed: what a user named, else the sessions of the DSH home."""
+    if path is None:
+        return str(default_home(environ) / "sessions")
+    return os.path.expanduser(path)  # noqa: PTH111 - stays as it was named

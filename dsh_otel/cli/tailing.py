@@ -1,0 +1,162 @@
+"""What the commands that follow logs have in common: output, signals, the switch that is off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import typer
+
+from dsh_core.events import Contract
+from dsh_otel.cli.choices import ContractChoice, Destination
+from dsh_otel.cli.exits import CannotTellError, say
+from dsh_otel.cli.exporting import make_sink
+from dsh_otel.cli.following import Following, Plan, Summary
+from dsh_otel.cli.live_lines import LinePrinter
+from dsh_otel.cli.output import console, stdout, wants_colour
+from dsh_otel.disabled import DISABLED, telemetry_disabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dsh_otel.export.sink import Sink
+    from dsh_otel.sources.facts import Fact
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
+
+
+def is_disabled() -> bool:
+    """Tell whether telemetry is switched off, and say so."""
+    if not telemetry_disabled(os.environ):
+        return False
+    say(f"telemetry is switched off: {DISABLED} is set")
+    return True
+
+
+def contract_of(choice: ContractChoice) -> Contract | None:
+    """Return the contract that a user chose; None for that of each log's generation."""
+    return None if choice is ContractChoice.AUTO else Contract(choice)
+
+
+def make_live_sink(to: Destination | None, output: Path | None) -> Sink | None:
+    """Return where spans go.
+
+    Args:
+        to: Which kind; None for nowhere.
+        output: The file, if it is one.
+
+    Raises:
+        CannotTellError: It cannot be used here.
+    """
+    if output is not None and to is not Destination.FILE:
+        raise typer.BadParameter("--output goes with --to file")
+    if to is None:
+        return None
+    return make_sink(to, output or DEFAULT_FILE, append=True)
+
+
+def teller(*, jsonl: bool, silent: bool) -> Callable[[Fact], object]:
+    """Return what tells facts, on standard output.
+
+    Args:
+        jsonl: As JSON, one object a line.
+        silent: Not at all.
+    """
+    if jsonl:
+        out = stdout(exact=True)
+        encode = msgspec.json.Encoder().encode
+
+        def write(fact: Fact) -> None:
+            out.write(encode(fact).decode() + "\n")
+            out.flush()
+
+        return write
+    if silent:
+        return lambda _fact: None
+    out = stdout()
+    return LinePrinter(console(out, colour=wants_colour(out)))
+
+
+@contextmanager
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Have signals end the work in order; a second one ends it at once."""
+
+    def ask(number: int, _frame: Any) -> None:  # noqa: ANN401 - a frame
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, ask) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def follow(
+    plan: Plan, sink: Sink | None, tell: Callable[[Fact], object], *, quiet: bool
+) -> Summary:
+    """Follow until a signal ends it.
+
+    Args:
+        plan: What is followed, and how.
+        sink: Where spans go.
+        tell: What tells facts.
+        quiet: Whether to leave out what is only good to know.
+    """
+    stop = threading.Event()
+    pipe = Pipe(tell, stop)
+    with stopped_by_signals(stop):
+        following = Following(plan, sink, pipe, stop)
+        try:
+            how = following.begin()
+            if not quiet:
+                there = "" if os.path.exists(plan.root) else ", which is not there yet"  # noqa: PTH110 - as named
+                say(f"following {plan.root}{there}: {how}; Ctrl-C ends it")
+            while not stop.is_set():
+                following.step()
+        finally:
+            summary = following.end(final=plan.state is None)
+    if pipe.broken:
+        raise BrokenPipeError
+    if pipe.problem:
+        raise CannotTellError(pipe.problem)
+    return summary
+
+
+class Pipe:
+    """Tells facts until nobody reads them any more; then it is time to end.
+
+    Args:
+        tell: What tells them.
+        stop: Set when nobody reads.
+
+    Attributes:
+        broken: Whether nobody reads.
+        problem: Why it cannot be written, empty if it can.
+    """
+
+    def __init__(self, tell: Callable[[Fact], object], stop: threading.Event) -> None:
+        self._tell = tell
+        self._stop = stop
+        self.broken = False
+        self.problem = ""
+
+    def __call__(self, fact: Fact) -> None:
+        """Tell one."""
+        if self.broken or self.problem:
+            return
+        try:
+            self._tell(fact)
+        except BrokenPipeError:
+            self.broken = True
+            self._stop.set()
+        except OSError as error:
+            self.problem = f"standard output: {error.strerror or error}"
+            self._stop.set()

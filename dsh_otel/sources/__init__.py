@@ -1,0 +1,1 @@
+"""Where live session events come from, and what becomes of their spans."""
