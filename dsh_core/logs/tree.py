@@ -65,10 +65,13 @@ class LogTree:
         # By path: size and time of the last change, as far as anything was reported.
         self._files: dict[str, tuple[int, int]] = {}
         self._keys: dict[str, str] = {}
+        # Keys that were found while looking for what has changed.
+        self._found: list[str] = []
 
     def look(self) -> list[Change]:
         """Return what has changed anywhere."""
         changes: list[Change] = []
+        self._found.clear()
         if not os.path.isdir(self.root):  # noqa: PTH112 - hot: no Path for each of many calls
             if self._folders:
                 changes += self._forget(self.root)
@@ -84,6 +87,7 @@ class LogTree:
         """Return what has changed at some places that something happened at."""
         changes: list[Change] = []
         keys: dict[str, None] = {}
+        self._found.clear()
         for path in paths:
             parent = os.path.dirname(path)  # noqa: PTH120 - as above
             for key in (path, parent):
@@ -95,6 +99,7 @@ class LogTree:
                 if nearest is not None:
                     depth = self._folders[nearest].depth if nearest in self._folders else 0
                     changes += self._walk(nearest, depth, anew=True)
+        keys |= dict.fromkeys(self._found)
         changes += self._grown([key for key in keys if key in self._keys])
         return changes
 
@@ -153,6 +158,7 @@ class LogTree:
                 # An older generation is not looked at any more.
                 self._files.pop(self._keys.get(key, ""), None)
                 self._keys[key] = file
+                self._found.append(key)
 
     def _grown(self, keys: list[str]) -> Iterator[Change]:
         for key in keys:

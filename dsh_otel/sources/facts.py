@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 TURN_ENDED: Final = "dsh.turn.ended"
 MODEL_ERROR: Final = "dsh.model.error"
+UNCLOSED: Final = "never closed"
+"""Why a turn ended whose end nobody has seen."""
+
 MAX_NAME: Final = 200
 
 
@@ -89,6 +92,7 @@ class _Turn:
 
     def __init__(self) -> None:
         self.steps = self.tools = self.failures = self.violations = 0
+        self.open: SessionSpan | None = None
 
 
 class FactProcessor(SessionSpanProcessor):
@@ -119,6 +123,7 @@ class FactProcessor(SessionSpanProcessor):
         if turn is None or isinstance(event, TurnStart):
             turn = turns[self] = _Turn()
         if isinstance(event, TurnStart):
+            turn.open = span
             self._say(span, event, Event.TURN_STARTED, agent=_text(span.get(Attr.AGENT)))
         elif isinstance(event, TurnEnd):
             self._ended(span, event, turn)
@@ -134,19 +139,10 @@ class FactProcessor(SessionSpanProcessor):
             self._failed(span, event, MODEL_ERROR)
 
     def _ended(self, span: SessionSpan, event: TurnEnd, turn: _Turn) -> None:
-        if span.kind != "turn":
-            return
-        self._failed(
-            span,
-            event,
-            TURN_ENDED,
-            reason=_text(span.get(Attr.END_REASON)),
-            duration_ms=(span.session.now_ns - span.start_ns) // NS_PER_MS,
-            steps=turn.steps,
-            tools=turn.tools,
-            failures=turn.failures,
-            violations=turn.violations,
-        )
+        if span.kind == "turn":
+            turn.open = None
+            reason = _text(span.get(Attr.END_REASON))
+            self._failed(span, event, TURN_ENDED, **_totals(span, turn, reason))
 
     def on_finding(self, finding: Finding, span: SessionSpan) -> None:
         """Tell a finding."""
@@ -171,7 +167,10 @@ class FactProcessor(SessionSpanProcessor):
     def on_close(self, session: Session, span: SessionSpan) -> None:
         """Forget the session."""
         del span
-        session.notes.pop(self, None)
+        turn: _Turn | None = session.notes.pop(self, None)
+        if turn is not None and turn.open is not None:
+            span = turn.open
+            self._say(span, None, TURN_ENDED, turn=span.turn, **_totals(span, turn, UNCLOSED))
 
     def _failed(self, span: SessionSpan, event: SessionEvent, what: str, **values: Any) -> None:  # noqa: ANN401
         self._say(
@@ -203,6 +202,17 @@ class FactProcessor(SessionSpanProcessor):
                 **values,
             )
         )
+
+
+def _totals(span: SessionSpan, turn: _Turn, reason: str) -> dict[str, Any]:
+    return {
+        "reason": reason,
+        "duration_ms": (span.session.now_ns - span.start_ns) // NS_PER_MS,
+        "steps": turn.steps,
+        "tools": turn.tools,
+        "failures": turn.failures,
+        "violations": turn.violations,
+    }
 
 
 def _text(value: object) -> str:
