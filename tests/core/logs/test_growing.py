@@ -14,10 +14,11 @@ from dsh_core.logs.growing import MAX_MARKS, GrowingLog, Rewritten
 from dsh_core.logs.reader import Batch, UnsupportedFormatError
 from dsh_core.logs.whole import whole_until
 from tests.checking import event, log
-from tests.strategies import Event, Events
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.strategies import Event, Events
 
 HEADER: Event = {
     "type": "session",

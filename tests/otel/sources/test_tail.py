@@ -158,7 +158,9 @@ def whole(source: Path) -> dict[int, tuple[Any, ...]]:
     return shape(trace_log(source))
 
 
-@pytest.mark.parametrize("source", [*PLAIN, *PACKED], ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize(
+    "source", [*PLAIN, *PACKED], ids=lambda path: f"{path.parent.name}-{path.name}"
+)
 def test_a_log_that_grows_gives_the_spans_of_the_whole_log(source: Path, tmp_path: Path) -> None:
     receiver, target = Receiver(), folder_of(source, tmp_path)
     with following(tmp_path, receiver) as life:
@@ -219,9 +221,7 @@ def header_row_v4() -> Event | None:
 
 def turns(spans: Sequence[ReadableSpan]) -> list[Any]:
     return [
-        (span.attributes or {})[Attr.TURN]
-        for span in spans
-        if span.name.startswith("invoke_agent")
+        (span.attributes or {})[Attr.TURN] for span in spans if span.name.startswith("invoke_agent")
     ]
 
 
@@ -325,7 +325,10 @@ def test_a_newer_generation_goes_on_behind_the_last_turn(tmp_path: Path) -> None
         life.look()
         assert turns(receiver.spans) == [1, 2]
         # Numbers differ: the migration adds events.
-        rewrite(written, rows(event("plan/mode", {"active": True}), *one_turn(1), *one_turn(2), *one_turn(3)))
+        rewrite(
+            written,
+            rows(event("plan/mode", {"active": True}), *one_turn(1), *one_turn(2), *one_turn(3)),
+        )
         life.look()
     assert turns(receiver.spans) == [1, 2, 3]
 
