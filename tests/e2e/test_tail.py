@@ -1,0 +1,262 @@
+"""Following logs as a process: killed, stopped, without a receiver, beside many sessions."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests import paths
+from tests.e2e import cli
+from tests.e2e.receivers import HOST, Sink, free_ports, wait_until
+from tests.e2e.spans import expected_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tests.e2e.spans import Span
+
+pytestmark = pytest.mark.e2e
+
+SOURCES: Final = sorted(
+    path for path in paths.HOMES.rglob("session.v4.jsonl.zstd") if "subagent" not in str(path)
+)
+"""Logs; links between sessions are compared elsewhere."""
+
+KILLS: Final = 20
+
+
+class Tailing:
+    """A ``dsh-otel tail``.
+
+    Args:
+        root: What it follows.
+        folder: Where its output goes.
+        arguments: Further arguments.
+        env: Environment variables.
+    """
+
+    count = 0
+
+    def __init__(self, root: Path, folder: Path, *arguments: str | Path, **env: str) -> None:
+        Tailing.count += 1
+        self.said = folder / f"said.{Tailing.count}"
+        self.lines = folder / f"lines.{Tailing.count}"
+        with self.said.open("wb") as err, self.lines.open("wb") as out:
+            self.process = cli.start(
+                "tail", root, "--jsonl", *arguments, env=env, stdout=out, stderr=err
+            )
+
+    def wait_until_ready(self) -> None:
+        wait_until(lambda: b"following" in self.said.read_bytes(), "the tail", log=self.said)
+
+    def facts(self) -> list[dict[str, Any]]:
+        data = self.lines.read_bytes()
+        return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+
+    def wait_for(self, event: str, count: int = 1) -> None:
+        def found() -> bool:
+            return sum(fact["event"] == event for fact in self.facts()) >= count
+
+        wait_until(found, f"{count} {event}", log=self.said)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, Any], float]:
+        """End it; return its exit code, its summary, and how long that took."""
+        begin = time.monotonic()
+        self.process.send_signal(number)
+        code = self.process.wait(60)
+        return code, self.facts()[-1], time.monotonic() - begin
+
+
+@contextmanager
+def tailing(*arguments: Any, **env: str) -> Iterator[Tailing]:
+    made = Tailing(*arguments, **env)
+    try:
+        made.wait_until_ready()
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.kill()
+
+
+def otlp(endpoint: str) -> dict[str, str]:
+    return {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+
+
+class Writer(threading.Thread):
+    """Writes copies of logs bit by bit, side by side.
+
+    Args:
+        root: The folder that they come to lie in.
+        sources: The logs.
+        seed: What the sizes of the bits depend on.
+    """
+
+    def __init__(self, root: Path, sources: Sequence[Path], seed: str) -> None:
+        super().__init__(daemon=True)
+        self._random = random.Random(seed)
+        self._left = {}
+        self.done = 0
+        self.total = 0
+        for source in sources:
+            target = root / "sessions" / source.parent.parent.name / source.parent.name
+            target.mkdir(parents=True)
+            data = source.read_bytes()
+            self.total += len(data)
+            self._left[target / source.name] = data
+
+    def run(self) -> None:
+        while self._left:
+            path = self._random.choice(list(self._left))
+            size = self._random.choice([7, 70, 700, 3000])
+            data = self._left[path]
+            with path.open("ab") as file:
+                file.write(data[:size])
+            self.done += len(data[:size])
+            self._left[path] = data[size:]
+            if not self._left[path]:
+                del self._left[path]
+            # A pace, not a wait for something.
+            time.sleep(0.002)
+
+
+def expected(root: Path) -> dict[tuple[str, str], Span]:
+    return {span.key: span for span in expected_spans(root)}
+
+
+def of_turns(spans: Sequence[Span]) -> Counter[tuple[str, str]]:
+    return Counter(span.key for span in spans if span.name.startswith("invoke_agent"))
+
+
+def unique(sources: Sequence[Path]) -> list[Path]:
+    """Return logs of different sessions."""
+    return list({path.parent.name: path for path in sources}.values())
+
+
+def test_killed_at_random_points_it_sends_every_turn(tmp_path: Path) -> None:
+    state, rng = tmp_path / "state", random.Random("kill")
+    (tmp_path / "home").mkdir()
+    writer = Writer(tmp_path / "home", unique(SOURCES), "write")
+    options = ("--to", "otlp", "--state", state, "--timeout", "20")
+    with Sink() as sink:
+        for kill in range(KILLS):
+            made = Tailing(tmp_path / "home", tmp_path, *options, **otlp(sink.endpoint))
+            made.wait_until_ready()
+            if not kill:
+                writer.start()
+            before = writer.done
+            step = rng.randrange(writer.total // (2 * KILLS))
+            wait_until(lambda b=before, s=step: writer.done >= min(b + s, writer.total), "bytes")
+            made.kill()
+        writer.join()
+        with tailing(tmp_path / "home", tmp_path, *options, **otlp(sink.endpoint)) as last:
+            want = expected(tmp_path / "home")
+            wait_until(lambda: {one.key for one in sink.spans()} >= closed(want), "all spans")
+            code, summary, _ = last.stop()
+        assert (code, summary["left"], summary["dropped"]) == (0, 0, 0)
+        spans = sink.spans()
+    found = {span.key: span for span in spans}
+    assert {key: found[key] for key in closed(want)} == {key: want[key] for key in closed(want)}
+    # What was sent and not noted yet when it was killed is sent again, as the same span.
+    again = {key: count for key, count in of_turns(spans).items() if count > 1}
+    assert sum(again.values()) - len(again) <= KILLS
+    assert all(found[span.key] == span for span in spans)
+
+
+def closed(spans: dict[tuple[str, str], Span]) -> set[tuple[str, str]]:
+    """Return the spans that the logs close themselves."""
+    traces = {key[0] for key, span in spans.items() if "dsh.span.unclosed" in span.attributes}
+    return {key for key in spans if key[0] not in traces}
+
+
+def test_a_second_follower_does_not_take_the_same_state(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with tailing(tmp_path / "home", tmp_path, "--state", tmp_path / "state"):
+        done = cli.run("tail", tmp_path / "home", "--state", tmp_path / "state")
+        assert done.returncode == 2
+        assert "in use" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_dead_endpoint_costs_five_seconds_at_the_end(
+    number: int, kept: bool, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    (tmp_path / "home").mkdir()
+    writer = Writer(tmp_path / "home", SOURCES[:1], "dead")
+    options = ("--to", "otlp", *(("--state", tmp_path / "state") if kept else ()))
+    with tailing(tmp_path / "home", tmp_path, *options, **otlp(f"http://{HOST}:{port}")) as made:
+        writer.run()
+        made.wait_for("dsh.turn.ended")
+        code, summary, seconds = made.stop(number)
+    assert code == 1
+    assert seconds < 7
+    assert summary["sent"] == summary["dropped"] == 0
+    assert summary["left"] > 0
+    said = made.said.read_text()
+    assert ("after a restart" in said) is kept
+    assert f"{summary['left']} left" in said
+
+
+def test_a_receiver_that_never_answers_does_not_hold_it_up(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with (
+        Sink(mute=True) as sink,
+        tailing(tmp_path / "home", tmp_path, "--to", "otlp", **otlp(sink.endpoint)) as made,
+    ):
+        Writer(tmp_path / "home", SOURCES[:1], "mute").run()
+        made.wait_for("dsh.turn.ended")
+        code, summary, seconds = made.stop()
+    assert (code, summary["sent"]) == (1, 0)
+    assert seconds < 7
+
+
+def test_what_was_left_is_sent_when_the_receiver_is_back(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    state = ("--to", "otlp", "--state", tmp_path / "state")
+    with (
+        Sink(status=503) as sink,
+        tailing(tmp_path / "home", tmp_path, *state, **otlp(sink.endpoint)) as made,
+    ):
+        Writer(tmp_path / "home", SOURCES[:2], "back").run()
+        made.wait_for("dsh.turn.ended")
+        wait_until(lambda: bool(sink.requests), "a request")
+        sink.status = 200
+        sink.requests.clear()
+        want = expected(tmp_path / "home")
+        wait_until(lambda: {one.key for one in sink.spans()} >= closed(want), "all spans")
+        code, summary, _ = made.stop()
+    assert (code, summary["left"]) == (0, 0)
+
+
+def test_nobody_reads_the_lines_any_more(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    said = tmp_path / "said"
+    with said.open("wb") as err:
+        process = cli.start("tail", tmp_path / "home", env={}, stderr=err)
+    with process:
+        wait_until(lambda: b"following" in said.read_bytes(), "the tail")
+        assert process.stdout is not None
+        process.stdout.close()
+        Writer(tmp_path / "home", SOURCES[:1], "pipe").run()
+        assert process.wait(30) == 141
+
+
+def test_telemetry_that_is_switched_off_stays_off(tmp_path: Path) -> None:
+    for arguments in (("tail", tmp_path), ("tail", tmp_path, "--to", "otlp")):
+        done = cli.run(*arguments, DSH_TELEMETRY_DISABLED="1")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "DSH_TELEMETRY_DISABLED" in done.stderr
