@@ -64,7 +64,7 @@ class Tailing:
 
     def wait_for(self, event: str, count: int = 1) -> None:
         def found() -> bool:
-            return sum(fact["event"] == event for fact in self.facts()) >= count
+            return sum(1 for fact in self.facts() if fact["event"] == event) >= count
 
         wait_until(found, f"{count} {event}", log=self.said)
 
@@ -81,8 +81,8 @@ class Tailing:
 
 
 @contextmanager
-def tailing(*arguments: Any, **env: str) -> Iterator[Tailing]:
-    made = Tailing(*arguments, **env)
+def tailing(root: Path, folder: Path, *arguments: str | Path, **env: str) -> Iterator[Tailing]:
+    made = Tailing(root, folder, *arguments, **env)
     try:
         made.wait_until_ready()
         yield made
@@ -116,6 +116,10 @@ class Writer(threading.Thread):
             data = source.read_bytes()
             self.total += len(data)
             self._left[target / source.name] = data
+
+    def wait_for(self, size: int) -> None:
+        """Wait until so many bytes are written, or all are."""
+        wait_until(lambda: self.done >= min(size, self.total), f"{size} bytes")
 
     def run(self) -> None:
         while self._left:
@@ -156,9 +160,7 @@ def test_killed_at_random_points_it_sends_every_turn(tmp_path: Path) -> None:
             made.wait_until_ready()
             if not kill:
                 writer.start()
-            before = writer.done
-            step = rng.randrange(writer.total // (2 * KILLS))
-            wait_until(lambda b=before, s=step: writer.done >= min(b + s, writer.total), "bytes")
+            writer.wait_for(writer.done + rng.randrange(writer.total // (2 * KILLS)))
             made.kill()
         writer.join()
         with tailing(tmp_path / "home", tmp_path, *options, **otlp(sink.endpoint)) as last:
