@@ -1,11 +1,11 @@
-"""Run all benchmarks: ``python -m benchmarks [check] [check-v4] [tracer] [live]``."""
+"""Run all benchmarks: ``python -m benchmarks [check] [check-v4] [tracer] [live] [tail]``."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import check_june, check_v4, live_overhead, tracer_overhead
+from benchmarks import check_june, check_v4, live_overhead, tail_cost, tracer_overhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "check-v4": check_v4.run,
     "tracer": tracer_overhead.run,
     "live": live_overhead.run,
+    "tail": tail_cost.run,
 }
 
 
