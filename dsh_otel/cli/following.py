@@ -17,8 +17,12 @@ from dsh_core.logs.watch import watch_logs
 from dsh_otel.clean import Privacy, clean_text
 from dsh_otel.cli.exits import CannotTellError, say
 from dsh_otel.cli.formats.words import counted, severities
+from dsh_otel.export.otlp import OtlpSink
+from dsh_otel.export.otlp_logs import close as close_logs
+from dsh_otel.export.otlp_logs import log_provider
 from dsh_otel.processors.errors import ErrorSpanProcessor
 from dsh_otel.processors.invariants import InvariantSpanProcessor
+from dsh_otel.processors.started import TurnStartedProcessor
 from dsh_otel.replay import replay_provider
 from dsh_otel.sources.facts import FactProcessor
 from dsh_otel.sources.outlet import Counts as Sent
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from dsh_core.logs.watch import Watch
     from dsh_otel.cli.ruling import Ruling
     from dsh_otel.export.sink import Sink
+    from dsh_otel.processors.base import SessionSpanProcessor
     from dsh_otel.sources.facts import Fact
     from dsh_otel.spans import SessionSpan
 
@@ -110,11 +115,17 @@ class Following:
             presets=plan.ruling.presets,
             on_finding=self._found,
         )
+        processors: list[SessionSpanProcessor] = [ErrorSpanProcessor(), checks, self._facts]
+        self._logs = None
+        if isinstance(sink, OtlpSink):
+            self._logs = log_provider(provider.resource, os.environ)
+            if self._logs is not None:
+                processors.append(TurnStartedProcessor(self._logs, self._facts))
         self._tree = LogTree(plan.root)
         self._tail = Tail(
             Setting(
                 provider=provider,
-                processors=(ErrorSpanProcessor(), checks, self._facts),
+                processors=processors,
                 facts=self._facts,
                 outlet=self._outlet,
                 places=self._places,
@@ -188,6 +199,8 @@ class Following:
         if self._outlet is not None:
             left_s = self._plan.timeout_s - (time.monotonic() - begin)
             sent = self._outlet.close(max(left_s, 0))
+        if self._logs is not None:
+            close_logs(self._logs, max(self._plan.timeout_s - (time.monotonic() - begin), 0.1))
         self._places.close()
         counts = self._tail.counts
         return Summary(

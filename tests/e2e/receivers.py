@@ -242,7 +242,12 @@ class Sink:
 
     def spans(self) -> list[Span]:
         """Return the spans that have arrived by now."""
-        return [span for request in list(self.requests) for span in from_protobuf(request.body)]
+        return [
+            span
+            for request in list(self.requests)
+            if request.path.endswith("/v1/traces")
+            for span in from_protobuf(request.body)
+        ]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         sink = self

@@ -183,6 +183,24 @@ def closed(spans: dict[tuple[str, str], Span]) -> set[tuple[str, str]]:
     return {key for key in spans if key[0] not in traces}
 
 
+def test_an_open_turn_is_told_to_the_receiver_at_once(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    log = next(path for path in SOURCES if path.parent.name == "crash-1")
+    with (
+        Sink() as sink,
+        tailing(tmp_path / "home", tmp_path, "--to", "otlp", **otlp(sink.endpoint)),
+    ):
+        Writer(tmp_path / "home", [log], "open").run()
+
+        def told() -> bool:
+            return any(
+                request.path == "/v1/logs" and b"dsh.turn.started" in request.body
+                for request in list(sink.requests)
+            )
+
+        wait_until(told, "a log event")
+
+
 def test_a_second_follower_does_not_take_the_same_state(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     with tailing(tmp_path / "home", tmp_path, "--state", tmp_path / "state"):
