@@ -50,6 +50,7 @@ class LogTree:
 
     Args:
         root: A folder, or one log. It need not be there yet.
+        ignored: Files that are no logs, whatever they are called.
 
     Attributes:
         root: The same.
@@ -57,8 +58,9 @@ class LogTree:
         refused: Folders that cannot be read, and why.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, ignored: Iterable[str] = ()) -> None:
         self.root = root
+        self._ignored = frozenset(map(os.path.realpath, ignored))
         self.full = False
         self.refused: dict[str, str] = {}
         self._folders: dict[str, _Folder] = {}
@@ -134,7 +136,7 @@ class LogTree:
                 for entry in entries:
                     if entry.is_dir():
                         folders.append(entry.path)
-                    elif is_log(entry.name):
+                    elif is_log(entry.name) and not self._ignores(entry.path):
                         names.append(entry.name)
         except OSError as error:
             self.refused[path] = error.strerror or str(error)
@@ -159,6 +161,9 @@ class LogTree:
                 self._files.pop(self._keys.get(key, ""), None)
                 self._keys[key] = file
                 self._found.append(key)
+
+    def _ignores(self, path: str) -> bool:
+        return bool(self._ignored) and os.path.realpath(path) in self._ignored
 
     def _grown(self, keys: list[str]) -> Iterator[Change]:
         for key in keys:

@@ -121,7 +121,11 @@ class Following:
             self._logs = log_provider(provider.resource, os.environ)
             if self._logs is not None:
                 processors.append(TurnStartedProcessor(self._logs, self._facts))
-        self._tree = LogTree(plan.root)
+        own = (
+            None if plan.state is None else str(plan.state),
+            None if sink is None else sink.target,
+        )
+        self._tree = LogTree(plan.root, ignored=filter(None, own))
         self._tail = Tail(
             Setting(
                 provider=provider,
@@ -138,6 +142,7 @@ class Following:
         self._watch: Watch | None = None
         self._awaited = False
         self._failing = ""
+        self._told: dict[str, str] = {}
 
     def _found(self, finding: Finding, span: SessionSpan) -> None:
         if not self._facts.quiet:
@@ -153,6 +158,7 @@ class Following:
         self._awaited = not os.path.exists(self._plan.root)  # noqa: PTH110 - as named
         self._watch = self._start_watch()
         self._tail.begin(self._tree.look())
+        self._tell_trouble()
         return self._watch.how
 
     def _start_watch(self) -> Watch:
@@ -186,6 +192,10 @@ class Following:
         if failing != self._failing:
             self._failing = failing
             say(failing or "spans arrive again")
+        unreadable = self._tail.counts.unreadable
+        for path in unreadable.keys() - self._told.keys():
+            say(f"{path}: {unreadable[path]}")
+            self._told[path] = unreadable[path]
 
     def end(self, *, final: bool) -> Summary:
         """End it in time.

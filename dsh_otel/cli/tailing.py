@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from dsh_otel.export.sink import Sink
     from dsh_otel.sources.facts import Fact
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+SIGNALS: Final = (
+    *(signal.SIGINT, signal.SIGTERM),
+    *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()),
+)
 DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
 
 
@@ -115,6 +118,8 @@ def follow(
     with stopped_by_signals(stop):
         following = Following(plan, sink, pipe, stop)
         try:
+            if plan.since_ms is not None and not quiet:
+                say(f"reading what is there below {plan.root}")
             how = following.begin()
             if not quiet:
                 there = "" if os.path.exists(plan.root) else ", which is not there yet"  # noqa: PTH110 - as named

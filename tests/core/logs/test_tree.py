@@ -124,3 +124,12 @@ def test_too_many_logs_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     tree = LogTree(str(tmp_path))
     assert len(tree.look()) == 2
     assert tree.full
+
+
+def test_files_of_our_own_are_no_logs(tmp_path: Path) -> None:
+    own = write(tmp_path / "spans.jsonl")
+    write(tmp_path / "s.jsonl")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    tree = LogTree(str(tmp_path), ignored=[str(link / "spans.jsonl")])
+    assert str(own) not in {change.path for change in tree.look()}
