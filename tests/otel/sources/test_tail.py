@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from dsh_otel.sources.tail import Counts
     from tests.strategies import Event
 
-PLAIN = sorted(paths.DECODED.glob("*.jsonl"))
+TORN = next(paths.CASES.glob("18-*.jsonl"))
+"""Ends inside a line, which may go on."""
+
+PLAIN = sorted({*paths.DECODED.glob("*.jsonl"), *paths.CASES.glob("*.jsonl")} - {TORN})
 PACKED = sorted(paths.HOMES.rglob("session*.zstd"))
 
 
@@ -167,6 +170,15 @@ def test_a_log_that_grows_gives_the_spans_of_the_whole_log(source: Path, tmp_pat
         for _ in growing(source, target, source.name):
             life.look()
     assert shape(receiver.spans) == whole(source)
+
+
+def test_a_line_that_does_not_end_is_waited_for(tmp_path: Path) -> None:
+    receiver, target = Receiver(), folder_of(TORN, tmp_path)
+    with following(tmp_path, receiver) as life:
+        for _ in growing(TORN, target, TORN.name):
+            life.look()
+        assert "violation" not in life.told()
+    assert shape(receiver.spans).keys() == whole(TORN).keys()
 
 
 @pytest.mark.parametrize("source", PACKED, ids=lambda path: path.parent.name)
