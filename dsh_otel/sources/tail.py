@@ -14,6 +14,7 @@ from dsh_core.events import TurnEnd, TurnStart
 from dsh_core.faults import Fault
 from dsh_core.logs.growing import GrowingLog, Mark, Rewritten
 from dsh_core.logs.reader import Batch, UnsupportedFormatError
+from dsh_otel.sources.past import Past
 from dsh_otel.sources.places import Place
 from dsh_otel.tracer import SessionTracer
 
@@ -168,49 +169,6 @@ class Tail:
         self._open = {}
 
 
-class _Past:
-    """What a log holds that is dealt with, as far as its events tell.
-
-    Args:
-        seq: Events up to this one are of the past.
-        turn: Turns up to this one are.
-        since_ms: Turns that began before are.
-        exported: Whether the spans of the past have been exported.
-
-    Attributes:
-        held: The events of the turn that is open.
-        open: Whether one is.
-    """
-
-    def __init__(
-        self,
-        *,
-        seq: int | None = None,
-        turn: int | None = None,
-        since_ms: int | None = None,
-        exported: bool = False,
-    ) -> None:
-        self._seq = seq
-        self._turn = turn
-        self._since_ms = since_ms
-        self.exported = exported
-        self.held: list[tuple[SessionEvent | Fault, int]] = []
-        self.open = False
-
-    def holds(self, item: SessionEvent | Fault) -> bool:
-        """Whether something is of the past; what holds for an event holds for those before it."""
-        if isinstance(item, Fault):
-            return True
-        if self._seq is not None:
-            return item.seq <= self._seq
-        if isinstance(item, TurnStart):
-            if self._turn is not None:
-                return item.data.turn <= self._turn
-            if self._since_ms is not None:
-                return item.time < self._since_ms
-        return True
-
-
 class _Followed:
     """One session.
 
@@ -225,7 +183,7 @@ class _Followed:
         self._counts = counts
         self._log: GrowingLog | None = None
         self._tracer: SessionTracer | None = None
-        self._past: _Past | None = None
+        self._past: Past | None = None
         self._kept = Mark()
         self._seq = -1
         self._turn = 0
@@ -256,24 +214,24 @@ class _Followed:
         name, log = _name(path), GrowingLog(path, self._setting.stop)
         if place is None:
             if self._setting.since_ms:
-                self._pass_by(log, None, _Past(since_ms=self._setting.since_ms))
+                self._pass_by(log, None, Past(since_ms=self._setting.since_ms))
         elif place.file != name:
             # It goes on in a newer generation, where events have other numbers.
-            past = _Past(turn=place.turn, exported=True)
+            past = Past(turn=place.turn, exported=True)
             if not place.exported:
-                past = _Past(since_ms=self._setting.places.since_ms)
+                past = Past(since_ms=self._setting.places.since_ms)
             self._pass_by(log, None, past)
         elif place.offset:
-            self._pass_by(log, place.offset, _Past(exported=place.exported))
+            self._pass_by(log, place.offset, Past(exported=place.exported))
             if place.digest and log.mark.digest != place.digest:
                 # It was written anew while nobody looked.
                 self._counts.rewritten += 1
                 self.forget()
                 log = GrowingLog(path, self._setting.stop)
-                self._pass_by(log, None, _Past(seq=place.seq, exported=True))
+                self._pass_by(log, None, Past(seq=place.seq, exported=True))
         return log
 
-    def _pass_by(self, log: GrowingLog, until: int | None, past: _Past) -> None:
+    def _pass_by(self, log: GrowingLog, until: int | None, past: Past) -> None:
         """Read what is there; what is of the past makes no spans, unless its turn is open."""
         self._past = past
         self._take(log, until)
@@ -301,7 +259,7 @@ class _Followed:
             if outlet is not None:
                 outlet.skipping = False
 
-    def _pass(self, past: _Past, item: SessionEvent | Fault, line: int) -> None:
+    def _pass(self, past: Past, item: SessionEvent | Fault, line: int) -> None:
         if isinstance(item, TurnStart):
             self._remember(past)
             past.open = True
@@ -312,7 +270,7 @@ class _Followed:
             self._remember(past)
             past.open = False
 
-    def _remember(self, past: _Past) -> None:
+    def _remember(self, past: Past) -> None:
         tracer, facts = self._tracer, self._setting.facts
         assert tracer is not None  # noqa: S101 - made with the first item
         facts.quiet = True
@@ -367,7 +325,7 @@ class _Followed:
             self._counts.rewritten += 1
             self._drop_tracer()
             if again.kept:
-                self._pass_by(log, again.kept, _Past(exported=True))
+                self._pass_by(log, again.kept, Past(exported=True))
             self._take(log, until)
 
     def _meet(self, item: SessionEvent | Fault, line: int) -> None:
