@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
+    from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract, SessionHeader
     from dsh_otel.clean import Privacy
     from dsh_otel.guard import Guard
@@ -42,6 +43,7 @@ class Session:
         header_line: Its line.
         now_ns: Time of the event under observation, Unix time in ns; before the first, when the
             session was made, as far as the header says.
+        source: What kind of source the events come from; None if nobody has said.
         privacy: What may leave.
         guard: Keeps errors of ours away from the host.
         notes: Whatever processors want to remember about the session, by processor.
@@ -57,6 +59,7 @@ class Session:
         "notes",
         "now_ns",
         "privacy",
+        "source",
     )
 
     def __init__(
@@ -71,6 +74,7 @@ class Session:
         self.line = 0
         self.header_row: Mapping[str, object] | None = None
         self.header_line = 0
+        self.source: SourceKind | None = None
 
     @property
     def content(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opentelemetry.context import Context
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Link, NonRecordingSpan, SpanKind, set_span_in_context
 
 from dsh_otel.ids import DerivedIdGenerator, SpanIds, derive_trace_id
 from dsh_otel.light import LightTracer
@@ -13,7 +13,7 @@ from dsh_otel.names import Attr, Operation, Span
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span as OtelSpan
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import SpanContext, Tracer
 
     from dsh_otel.spans import Session, SessionSpan
 
@@ -41,6 +41,9 @@ class SpanStarter:
     Attributes:
         unsampled: Number of spans that are not recorded.
         muted: Whether no span starts: the events are of the past.
+        caller: The span on whose behalf the next turns run, if there is one.
+        nested: Whether they become its children, in its trace; else they link to it.
+        outer: Id of the trace of such a caller that holds the last turn, 0 if it has its own.
     """
 
     def __init__(self, session: Session, tracer: Tracer, ids: DerivedIdGenerator | None) -> None:
@@ -56,6 +59,9 @@ class SpanStarter:
         self._span_ids = SpanIds(0)
         self.unsampled = 0
         self.muted = False
+        self.caller: SpanContext | None = None
+        self.nested = False
+        self.outer = 0
         self._trace_id = self._last_trace_id = 0
         self._names: dict[tuple[str, str], str] = {}
         identity: dict[str, Any] = {Attr.CONVERSATION: session.header.id}
@@ -85,6 +91,7 @@ class SpanStarter:
             # Only repeated numbers need remembering.
             occurrence = self._occurrence.get(turn, 1) + 1
             self._occurrence[turn] = occurrence
+        self.outer = self.caller.trace_id if self.nested and self.caller is not None else 0
         if self._ids is not None:
             self._trace_id = derive_trace_id(self._session.header.id, turn, occurrence)
             self._last_trace_id = self._trace_id
@@ -157,7 +164,13 @@ class SpanStarter:
     ) -> OtelSpan:
         context = _NO_PARENT if parent is None else parent.context
         above = None if parent is None else parent.otel.get_span_context()
-        if self._derives in (None, DerivedIdGenerator) and self._light.plain:
+        links: tuple[Link, ...] | None = None
+        if parent is None and self.caller is not None and span.kind == "turn":
+            if self.outer:
+                context = set_span_in_context(NonRecordingSpan(self.caller), _NO_PARENT)
+            else:
+                links = (Link(self.caller),)
+        elif self._derives in (None, DerivedIdGenerator) and self._light.plain:
             made = self._light.start(name, context, above, kind, attributes, span.start_ns, ids)
             if made is not None:
                 return made
@@ -165,7 +178,7 @@ class SpanStarter:
             if self._ids is not None and ids is not None:
                 self._ids.lay_out(*ids)
             return self._tracer.start_span(
-                name, context, kind, attributes, start_time=span.start_ns
+                name, context, kind, attributes, links, start_time=span.start_ns
             )
         finally:
             if self._ids is not None:
@@ -176,6 +189,8 @@ class SpanStarter:
     ) -> tuple[int, int]:
         if parent is not None:
             trace_id = parent.trace_id
+            if self.outer and trace_id == self.outer:
+                return trace_id, self._unused(self._last_trace_id, span.kind, key)
         else:
             trace_id = self._trace_id or self._outside(span, key)
         return trace_id, self._unused(trace_id, span.kind, key)

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Mapping
 
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import SpanContext, TracerProvider
 
     from dsh_core.contract.live import LiveFact
+    from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract, SessionEvent
     from dsh_core.faults import Fault
     from dsh_otel.processors.base import SessionSpanProcessor
@@ -40,6 +41,8 @@ class SessionTracer:
         privacy: What may leave; no content by default.
         header_row: The header row as logged, for the rules about it.
         header_line: Its 1-based line.
+        source: What kind of source the events come from; what the checking processor takes for
+            granted by default.
         strict: Let errors of ours through (for tests).
 
     Attributes:
@@ -57,6 +60,7 @@ class SessionTracer:
         privacy: Privacy | None = None,
         header_row: Mapping[str, object] | None = None,
         header_line: int = 0,
+        source: SourceKind | None = None,
         strict: bool = False,
     ) -> None:
         header = SessionHeader(id=session) if isinstance(session, str) else session
@@ -65,6 +69,7 @@ class SessionTracer:
             header, contract or header.contract, privacy or Privacy(), self.guard
         )
         self.session.header_row, self.session.header_line = header_row, header_line
+        self.session.source = source
         provider = tracer_provider or trace.get_tracer_provider()
         ids = getattr(provider, "id_generator", None)
         self._starter = SpanStarter(
@@ -90,6 +95,16 @@ class SessionTracer:
     def unsampled(self) -> int:
         """Number of spans that sampling, or a switched-off SDK, left out."""
         return self._starter.unsampled
+
+    def call_from(self, caller: SpanContext | None, *, as_parent: bool = False) -> None:
+        """Say on whose behalf the turns run that start from now on.
+
+        Args:
+            caller: A span of the program that has asked for them, None for nobody's.
+            as_parent: Whether they become children of that span, in its trace; else they link to
+                it. Their span ids are the same either way.
+        """
+        self._starter.caller, self._starter.nested = caller, as_parent
 
     def observe(self, event: SessionEvent, line: int = 0) -> None:
         """Place an event in the tree and show it to the processors.

@@ -382,6 +382,8 @@ class SpanTree:
         child = event.data.child_id
         if span.kind == "tool" and child and self._starter.derives_ids:
             trace_id, span_id = first_turn_of(child)
+            # What a turn in its caller's trace starts belongs there too.
+            trace_id = self._starter.outer or trace_id
             context = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(1))
             span.otel.add_link(context)
         return span

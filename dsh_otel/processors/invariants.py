@@ -37,7 +37,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
     Args:
         rules: Globs on the rule id, or ``owner:GLOB``; all rules by default.
         exclude: The same, taken away from `rules`.
-        source: What kind of source the sessions come from.
+        source: What kind of source the sessions come from that do not say it themselves.
         final: Whether the end of a session is declared when its tracer is closed.
         on_finding: Called with each finding and its span, as soon as it is known; an error of
             it is counted and goes no further.
@@ -73,7 +73,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         checker = session.notes[self] = Checker(
             session.header,
             contract=session.contract,
-            source=self._source,
+            source=session.source or self._source,
             chosen=self._chosen,
             catalogue=self._catalogue,
             presets=self._presets,
