@@ -79,8 +79,12 @@ def session_folder(root: Path, header: SessionHeader) -> Path:
     """
     if not header.id:
         raise ValueError("a session without an id cannot be stored")
-    name = {".": "~002E", "..": "~002E~002E"}.get(header.id) or _encoded(header.id)
-    return root / project_key(header.cwd) / name
+    return root / project_key(header.cwd) / encoded_id(header.id)
+
+
+def encoded_id(session_id: str) -> str:
+    """Return the name of the folder that holds a session."""
+    return {".": "~002E", "..": "~002E~002E"}.get(session_id) or _encoded(session_id)
 
 
 def project_key(cwd: str) -> str:
