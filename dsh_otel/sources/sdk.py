@@ -247,7 +247,7 @@ class SdkSource:
         tap = self._taps.pop(client, None)
         if tap is not None:
             tap.close()
-            self._worker.put(Ended(tap.process))
+            self._worker.put(Ended(tap.process), always=True)
 
     def _ask(
         self, client: object, session_id: object = None, **_: object
@@ -256,11 +256,11 @@ class SdkSource:
         if tap is None or not isinstance(session_id, str):
             return None
         process, token = tap.process, object()
-        self._worker.put(Asked(process, session_id, token, _current_span()))
+        self._worker.put(Asked(process, session_id, token, _current_span()), always=True)
 
         def answer(message_id: object) -> None:
             known = message_id if isinstance(message_id, str) else None
-            self._worker.put(Answered(process, session_id, token, known))
+            self._worker.put(Answered(process, session_id, token, known), always=True)
 
         return answer
 
@@ -289,8 +289,9 @@ class SdkSource:
             _logger.warning(
                 "no OpenTelemetry SDK is set up, dsh sessions are not traced: call "
                 "trace.set_tracer_provider() first, or hand a provider over as tracer_provider; "
-                "under opentelemetry-instrument, look for an exporter that could not be loaded "
-                "(where that for grpc is missing, OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf helps)"
+                "opentelemetry-instrument does so where opentelemetry-distro is installed, and the "
+                "exporter that is asked for; for the one without grpc, set "
+                "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
             )
         return False
 

@@ -80,21 +80,23 @@ class Worker(Generic[_Item]):
         self._thread: threading.Thread | None = None
         self.work = self._make_work()
 
-    def put(self, item: _Item, size: int = 0) -> None:
+    def put(self, item: _Item, size: int = 0, *, always: bool = False) -> None:
         """Hand an item over; it is dropped, and counted, where there is no room.
 
         Args:
             item: The item.
             size: How many bytes it takes.
+            always: Whether it finds room where nothing else does; for what is rare and short.
         """
         if self._process != os.getpid():
             # The locks of the process that forked may be held by threads that are not here.
             self._begin()
+        first = False
         with self._changed:
             if self._ending:
                 return
             full = len(self._queue) >= self._max_queued or self._bytes + size > self._max_bytes
-            if full:
+            if full and not always:
                 self.dropped += 1
                 first = self.dropped == 1
             else:
@@ -106,7 +108,7 @@ class Worker(Generic[_Item]):
                     )
                     self._thread.start()
                 self._changed.notify_all()
-        if full and first:
+        if first:
             _logger.warning(
                 "telemetry cannot keep up and drops what it is told: spans may be missing, where "
                 "no log can be read to fill the gap"

@@ -59,6 +59,12 @@ def runtime_program(pytestconfig: pytest.Config) -> Path:
     return _made(pytestconfig, "the real runtime", programs.runtime)
 
 
+@pytest.fixture(scope="session")
+def distro(pytestconfig: pytest.Config) -> Path:
+    """A folder with a distribution of OpenTelemetry."""
+    return _made(pytestconfig, "opentelemetry-instrument", programs.distro)
+
+
 @pytest.fixture
 def start_collector(
     collector_program: Path, tmp_path_factory: pytest.TempPathFactory

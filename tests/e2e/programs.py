@@ -21,6 +21,8 @@ CACHE: Final = Path(os.environ.get("DSH_OTEL_E2E_CACHE") or HERE.parents[1] / ".
 COLLECTOR_SOURCES: Final = HERE / "collector"
 ROTEL_LOCK: Final = HERE / "rotel.txt"
 RUNTIME_LOCK: Final = HERE / "runtime.txt"
+DISTRO_LOCK: Final = HERE / "distro.txt"
+PIP: Final = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-deps")
 VENV: Final = (sys.executable, "-m", "venv", "--without-pip")
 PATIENCE: Final = 1800
 """Seconds that a download and a build may take."""
@@ -74,8 +76,7 @@ def rotel() -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
     # The wheel carries the program; its Python part, and what that needs, are not used.
-    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
-    pip = [sys.executable, "-m", "pip", "install", *options, "--require-hashes"]
+    pip = [sys.executable, "-m", "pip", "install", *PIP, "--require-hashes"]
     try:
         _make("rotel", [*pip, f"--requirement={ROTEL_LOCK}", f"--target={unfinished}"])
         made = unfinished / "rotel" / "rotel-agent"
@@ -101,8 +102,15 @@ def runtime() -> Path:
         return folder / program
     CACHE.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
-    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--pre"]
-    pip = [sys.executable, "-m", "pip", f"--python={unfinished / program}", "install", *options]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        f"--python={unfinished / program}",
+        "install",
+        *PIP,
+        "--pre",
+    ]
     # Wheels alone: the program is in one, and what the SDK's Python part needs is not used.
     pip += ["--only-binary=:all:", "--require-hashes", f"--requirement={RUNTIME_LOCK}"]
     look = "import deepseek_harness_runtime as found; found.bundled_runtime_path()"
@@ -116,6 +124,29 @@ def runtime() -> Path:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder / program
+
+
+def distro() -> Path:
+    """Return a folder with what `opentelemetry-instrument` sets the SDK up with.
+
+    Raises:
+        UnavailableError: It cannot be installed.
+    """
+    folder = CACHE / f"distro-{_fingerprint(DISTRO_LOCK)}"
+    if folder.exists():
+        return folder
+    CACHE.mkdir(parents=True, exist_ok=True)
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    pip = [sys.executable, "-m", "pip", "install", *PIP, "--require-hashes"]
+    try:
+        _make(
+            "a distribution of OpenTelemetry",
+            [*pip, f"--requirement={DISTRO_LOCK}", f"--target={unfinished}"],
+        )
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
 
 
 def _fingerprint(*sources: Path) -> str:
@@ -157,7 +188,7 @@ def _make(
 def main() -> int:
     """Make all programs, and say what cannot be made; the tests say it again."""
     missing = 0
-    for make in (collector, rotel, runtime):
+    for make in (collector, rotel, runtime, distro):
         try:
             make()
         except UnavailableError as error:

@@ -60,9 +60,10 @@ def test_what_finds_no_room_is_dropped_counted_and_told_once(logged: Logged) -> 
         time.sleep(0.001)
     for number in range(1, 10):
         worker.put(number)
+    worker.put(10, always=True)
     work.gate.set()
     assert worker.flush(10)
-    assert work.taken == [0, 1, 2, 3]
+    assert work.taken == [0, 1, 2, 3, 10]
     assert worker.dropped == 6
     (message,) = logged.take()
     assert "cannot keep up" in message
