@@ -59,6 +59,13 @@ def runtime_program(pytestconfig: pytest.Config) -> Path:
     return _made(pytestconfig, "the real runtime", programs.runtime)
 
 
+@pytest.fixture(scope="session", params=programs.OLDER_LOCKS, ids=lambda lock: lock.stem)
+def older_program(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Path:
+    """The interpreter of an environment with an older runtime."""
+    lock: Path = request.param
+    return _made(pytestconfig, lock.stem, lambda: programs.runtime(lock))
+
+
 @pytest.fixture(scope="session")
 def distro(pytestconfig: pytest.Config) -> Path:
     """A folder with a distribution of OpenTelemetry."""

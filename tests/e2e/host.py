@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from deepseek_harness import DeepSeekHarness  # type: ignore[import-not-found]
-from deepseek_harness.client import _EmptyResponse  # type: ignore[import-not-found]
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -84,6 +83,8 @@ class Host:
 
     def wait(self, session_id: str) -> None:
         """Wait until a session and its children have nothing left to do."""
+        from deepseek_harness.client import _EmptyResponse  # type: ignore[import-not-found]
+
         params = {"sessionId": session_id}
         self._harness.client.request("session/wait", params, response_model=_EmptyResponse)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.e2e import chat
 from tests.e2e.receivers import HOST, PAUSE
 
 if TYPE_CHECKING:
@@ -224,6 +225,14 @@ def _text(content: str | list[dict[str, Any]]) -> str:
 # -------------------------------------------------------------------------------- the server
 
 
+def _lines(path: str, reply: Reply) -> Iterator[bytes]:
+    if path.endswith(chat.PATH):
+        yield from chat.lines(reply)
+        return
+    for event in reply.events:
+        yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -317,10 +326,9 @@ class ModelServer:
                 self.send_header("content-type", "text/event-stream")
                 self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
-                for number, event in enumerate(reply.events):
+                for number, data in enumerate(_lines(self.path, reply)):
                     if reply.gate is not None and number == reply.ungated:
                         reply.gate.wait(self.timeout)
-                    data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                     self.wfile.flush()
                 if reply.cut:

@@ -13,14 +13,19 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE: Final = Path(__file__).parent
 CACHE: Final = Path(os.environ.get("DSH_OTEL_E2E_CACHE") or HERE.parents[1] / ".cache" / "e2e")
 COLLECTOR_SOURCES: Final = HERE / "collector"
 ROTEL_LOCK: Final = HERE / "rotel.txt"
 RUNTIME_LOCK: Final = HERE / "runtime.txt"
+OLDER_LOCKS: Final = sorted(HERE.glob("runtime-*.txt"))
 DISTRO_LOCK: Final = HERE / "distro.txt"
 PIP: Final = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-deps")
 VENV: Final = (sys.executable, "-m", "venv", "--without-pip")
@@ -90,13 +95,16 @@ def rotel() -> Path:
     return program
 
 
-def runtime() -> Path:
+def runtime(lock: Path = RUNTIME_LOCK) -> Path:
     """Return the interpreter of a virtual environment that has the real runtime in it.
+
+    Args:
+        lock: The release.
 
     Raises:
         UnavailableError: It cannot be installed, or there is none for this platform.
     """
-    folder = CACHE / f"runtime-{_fingerprint(RUNTIME_LOCK)}"
+    folder = CACHE / f"runtime-{_fingerprint(lock)}"
     program = Path("bin") / "python"
     if (folder / program).exists():
         return folder / program
@@ -112,7 +120,7 @@ def runtime() -> Path:
         "--pre",
     ]
     # Wheels alone: the program is in one, and what the SDK's Python part needs is not used.
-    pip += ["--only-binary=:all:", "--require-hashes", f"--requirement={RUNTIME_LOCK}"]
+    pip += ["--only-binary=:all:", "--require-hashes", f"--requirement={lock}"]
     look = "import deepseek_harness_runtime as found; found.bundled_runtime_path()"
     try:
         _make("an environment for the runtime", [*VENV, str(unfinished)])
@@ -188,7 +196,9 @@ def _make(
 def main() -> int:
     """Make all programs, and say what cannot be made; the tests say it again."""
     missing = 0
-    for make in (collector, rotel, runtime, distro):
+    older = [partial(runtime, lock) for lock in OLDER_LOCKS]
+    made: list[Callable[[], Path]] = [collector, rotel, runtime, distro, *older]
+    for make in made:
         try:
             make()
         except UnavailableError as error:

@@ -153,20 +153,23 @@ class SdkHost:
                 os.chown(one, OTHER, OTHER)
                 one.chmod(0o755)
 
-    def start(self) -> None:
-        """Start a runtime; it is ended with `close` or `kill`."""
-        self._do(
-            "start",
-            {
-                "base_url": self._model.url,
-                "api_key": "made-up",
-                "dsh_home": str(self.home),
-                "cwd": str(self.cwd),
-                "patches": [str(self._patch)],
-                "shutdown_timeout_seconds": 20.0,
-                **self._runtime,
-            },
-        )
+    def start(self, **changes: object) -> None:
+        """Start a runtime; it is ended with `close` or `kill`.
+
+        Args:
+            changes: Other options for the SDK; None takes one away.
+        """
+        options = {
+            "base_url": self._model.url,
+            "api_key": "made-up",
+            "dsh_home": str(self.home),
+            "cwd": str(self.cwd),
+            "patches": [str(self._patch)],
+            "shutdown_timeout_seconds": 20.0,
+            **self._runtime,
+            **changes,
+        }
+        self._do("start", {name: one for name, one in options.items() if one is not None})
 
     def resume(self, session_id: str) -> None:
         """Go on with a stored session."""

@@ -17,9 +17,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dsh_otel.ids import first_turn_of
 from dsh_otel.replay import replay_provider, trace_session
+from tests.e2e.cli import environment
 from tests.e2e.driven import Model
+from tests.e2e.model_server import calls, says
 from tests.e2e.rows import Row, read_rows, row_of
 from tests.e2e.scenarios import NAME, SCENARIOS, Scenario
+from tests.e2e.scenes import YES, bash, read
 from tests.e2e.sdk_host import OTHER, ROOT, SdkHost, site_packages
 
 if TYPE_CHECKING:
@@ -102,6 +105,28 @@ def test_the_tree_is_that_of_the_log(perform: Callable[..., SdkHost], name: str)
     assert {one[2]["severity"] for one in found} <= {"advice"}
 
 
+def test_older_releases_are_traced_too(older_program: Path, tmp_path: Path) -> None:
+    release = site_packages(older_program).glob("deepseek_harness_sdk-*.dist-info")
+    (version,) = (path.stem.partition("-")[2] for path in release)
+    other: dict[str, object] = {"patches": None}
+    with Model() as model, SdkHost(older_program, tmp_path, model) as host:
+        model.add(calls(read("a"), bash("b", "echo 1")), says("y", "es", thinking="hm"), YES)
+        if version == "0.1.1rc1":
+            other |= {"dsh_home": None, "session_root": str(host.home / "sessions")}
+        host.start(**other)
+        for _ in range(2):
+            assert host.run(NAME)[-1] == "turn/end"
+        host.close()
+    rows = read_rows(host.spans)
+    assert by_id(rows) == by_id(of_logs(host))
+    # The oldest comes without tools.
+    codes = {row["attributes"].get("dsh.error.code") for row in rows}
+    assert codes & {"FS_NOT_FOUND", "UNKNOWN_TOOL"}
+    ends = [row["attributes"].get("dsh.turn.end_reason") for row in rows]
+    assert [end for end in ends if end] == ["completed", "completed"]
+    assert not [one for row in rows for one in row["events"] if one[0] == "dsh.violation"]
+
+
 class TestCallers:
     """The span of the program at the call."""
 
@@ -168,9 +193,6 @@ class TestCommand:
     def run(
         self, runtime_program: Path, tmp_path: Path, *paths: Path, app: str = APP, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        from tests.e2e.cli import environment
-        from tests.e2e.scenes import YES
-
         file = tmp_path / "app.py"
         file.write_text(app)
         (tmp_path / "ws").mkdir()
