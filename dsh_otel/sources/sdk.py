@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from dsh_core.events import Contract
 from dsh_otel.processors.base import SessionSpanProcessor
-from dsh_otel.sources.sessions import MAX_SESSIONS, Sessions, Settings
+from dsh_otel.sources.sessions import LINGER_S, MAX_SESSIONS, Sessions, Settings
 from dsh_otel.sources.told import Answered, Asked, Ended, Item, Process, notified
 from dsh_otel.sources.worker import MAX_QUEUED, Worker
 
@@ -64,6 +64,8 @@ class SdkConfig(BaseModel):
             of the run ``link`` to it, or it is their ``parent``.
         home: The DSH home with the durable logs; the one that the client uses by default.
         wait_s: How long what is missing in the notifications is waited for, in seconds.
+        linger_s: How long a session whose client was closed is kept for one that goes on with it,
+            in seconds; what a crash left open ends then.
         exit_s: How long the end of the program may be put off, in seconds.
         max_sessions: Most sessions that are followed at a time.
         max_queued: Most notifications that wait to be worked off.
@@ -79,6 +81,7 @@ class SdkConfig(BaseModel):
     parent: Literal["link", "parent"] = "link"
     home: Path | None = None
     wait_s: float = Field(default=2.0, ge=0, le=60)
+    linger_s: float = Field(default=LINGER_S, ge=0)
     exit_s: float = Field(default=5.0, ge=0, le=600)
     max_sessions: int = Field(default=MAX_SESSIONS, ge=2)
     max_queued: int = Field(default=MAX_QUEUED, ge=1)
@@ -141,6 +144,7 @@ class SdkSource:
             redact=config.redact,
             as_parent=config.parent == "parent",
             wait_s=config.wait_s,
+            linger_s=config.linger_s,
         )
         self.patched = False
         self._worker: Worker[Item] = Worker(

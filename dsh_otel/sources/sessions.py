@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_SESSIONS: Final = 512
 """Most sessions that are followed at a time; the one that has been silent longest goes first."""
 
+LINGER_S: Final = 10.0
+"""How long a session whose process has ended is kept, in seconds."""
+
 MAX_FORGOTTEN: Final = 8192
 """Of so many that had to go it is known how far they were."""
 
@@ -48,6 +51,8 @@ class Settings:
         redact: Sees every name and value that leaves, see `Privacy`.
         as_parent: Whether turns become children of the span that they run on behalf of.
         wait_s: How long what is missing in a stream is waited for, in seconds.
+        linger_s: How long a session whose process has ended is kept for one that goes on with it,
+            in seconds; what is open ends then.
         strict: Let errors of ours through (for tests).
     """
 
@@ -58,6 +63,7 @@ class Settings:
     redact: Redactor | None = None
     as_parent: bool = False
     wait_s: float = WAIT_S
+    linger_s: float = LINGER_S
     strict: bool = False
 
 
@@ -79,7 +85,13 @@ class Sessions:
     counts: Counter[str] = field(default_factory=Counter)
     _followed: OrderedDict[_Key, StreamedSession] = field(default_factory=OrderedDict)
     _waiting: set[_Key] = field(default_factory=set)
+    _lingering: dict[_Key, float] = field(default_factory=dict)
     _forgotten: OrderedDict[_Key, int] = field(default_factory=OrderedDict)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something that was told waits to be placed."""
+        return bool(self._waiting)
 
     def take(self, item: Item) -> None:
         """Take in what was told next."""
@@ -111,6 +123,11 @@ class Sessions:
             self._note(key, session)
             if session.due is not None:
                 due.append(session.due)
+        for key, end in tuple(self._lingering.items()):
+            if end <= now:
+                self._forget(key)
+            else:
+                due.append(end)
         return min(due, default=None)
 
     def close(self) -> None:
@@ -120,14 +137,17 @@ class Sessions:
             session.finish(self.clock())
             session.close()
         self._waiting.clear()
+        self._lingering.clear()
 
     def _session(self, key: _Key, process: Process) -> StreamedSession:
         session = self._followed.get(key)
         if session is None:
             session = self._followed[key] = self._make(key, process)
             while len(self._followed) > max(self.max_sessions, 2):
-                self._forget()
+                self.counts["forgotten"] += 1
+                self._forget(next(iter(self._followed)))
         self._followed.move_to_end(key)
+        self._lingering.pop(key, None)
         return session
 
     def _make(self, key: _Key, process: Process) -> StreamedSession:
@@ -160,12 +180,12 @@ class Sessions:
             strict=settings.strict,
         )
 
-    def _forget(self) -> None:
-        key, session = self._followed.popitem(last=False)
+    def _forget(self, key: _Key) -> None:
+        session = self._followed.pop(key)
         self._waiting.discard(key)
+        self._lingering.pop(key, None)
         session.hurry(self.clock())
         session.close()
-        self.counts["forgotten"] += 1
         self._forgotten[key] = session.next
         while len(self._forgotten) > MAX_FORGOTTEN:
             self._forgotten.popitem(last=False)
@@ -181,6 +201,7 @@ class Sessions:
             if session.process is process:
                 session.finish(self.clock())
                 self._note(key, session)
+                self._lingering[key] = self.clock() + self.settings.linger_s
 
 
 def _made_up(session_id: str, session: StreamedSession) -> SessionHeader:

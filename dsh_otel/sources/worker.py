@@ -28,6 +28,10 @@ _Taken_contra = TypeVar("_Taken_contra", contravariant=True)
 class Work(Protocol[_Taken_contra]):
     """What the thread does."""
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something that was taken is not worked off."""
+
     def take(self, item: _Taken_contra, /) -> None:
         """Take in an item."""
 
@@ -73,7 +77,7 @@ class Worker(Generic[_Item]):
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._queue: deque[tuple[_Item, int]] = deque()
         self._bytes = 0
         self._busy = self._waits = self._ending = False
@@ -115,7 +119,7 @@ class Worker(Generic[_Item]):
             )
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until everything is worked off and nothing is due.
+        """Wait until everything is worked off.
 
         Args:
             timeout_s: How long to wait at most, in seconds.
@@ -158,7 +162,7 @@ class Worker(Generic[_Item]):
         due: float | None = None
         while True:
             with changed:
-                self._waits = due is not None
+                self._waits = work.waiting
                 self._busy = False
                 changed.notify_all()
                 while not self._queue and not self._ending:

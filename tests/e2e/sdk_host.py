@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 DEADLINE: Final = 120.0
 
+PATIENCE: Final = {"wait_s": 30, "linger_s": 300}
+"""A machine may be slow."""
+
 OTHER: Final = 65534
 """A user who is nobody in particular."""
 
@@ -86,7 +89,10 @@ class SdkHost:
         patches: list[Message] = [{"id": "llm-retry", "disabled": True}, *changes]
         self._patch.write_text(json.dumps(patches))
         self._runtime: dict[str, Any] = {}
-        settings = {"spans": str(self.spans) if traced else "", "options": dict(options or {})}
+        settings = {
+            "spans": str(self.spans) if traced else "",
+            "options": {**PATIENCE, **(options or {})},
+        }
         # The SDK's packages come last: what both have is ours.
         python_path = os.pathsep.join([str(ROOT), *filter(None, sys.path), str(self._packages)])
         settings_env = {

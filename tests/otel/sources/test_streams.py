@@ -247,20 +247,39 @@ class TestEnds:
         stream.pass_time(5)
         assert stream.spans == []
 
-    def test_a_turn_that_a_crash_left_open_is_closed_by_whoever_goes_on(self) -> None:
+    def test_a_turn_that_a_crash_left_open_is_closed_by_whoever_goes_on(
+        self, tmp_path: Path
+    ) -> None:
+        log, stream = Growing(tmp_path, "crash"), Stream(tmp_path / "sessions")
+        log.write(17)
+        for one in log.events[:17]:
+            event(stream, one)
+        stream.tell(Ended(stream.process))
+        stream.pass_time(9)
+        assert named(stream.spans, "invoke_agent") == []
+        log.write(22)
+        stream.restart()
+        for one in log.events[22:]:
+            event(stream, one)
+        stream.pass_time(5)
+        assert shown(stream.spans) == shown(offline(home("crash")))
+
+    def test_if_nobody_does_it_ends_and_is_not_traced_again(self) -> None:
         stream = Stream(logs_of("crash"))
         every = told_by("crash")
         crash = next(n for n, one in enumerate(every) if _seq(one) == 22)
-        stream.root = home("crash.before-resume") / "sessions"
-        stream.restart()
-        before = stream.process
-        for one in every[:crash]:
-            stream.tell(one)
-        stream.tell(Ended(before))
-        assert named(stream.spans, "invoke_agent") == []
+        before = Stream(home("crash.before-resume") / "sessions")
+        before.tell(*every[:crash], Ended(before.process))
+        before.pass_time(11)
+        (turn,) = named(before.spans, "invoke_agent")
+        assert attributes(turn)[Attr.UNCLOSED] is True
+        assert not before.sessions.waiting
+        stream.sessions._forgotten[stream.root, "crash-1"] = 17
+        stream.tell(*every[crash:])
+        stream.pass_time(5)
         stream.sessions.close()
         (turn,) = named(stream.spans, "invoke_agent")
-        assert attributes(turn)[Attr.UNCLOSED] is True
+        assert attributes(turn)[Attr.TURN] == 2
 
 
 def _seq(one: Notification) -> int:

@@ -26,6 +26,10 @@ class Work:
         self.looks = 0
         self.closed = 0
 
+    @property
+    def waiting(self) -> bool:
+        return bool(self.due)
+
     def take(self, item: object, /) -> None:
         self.gate.wait(10)
         if item == "bad":
@@ -34,7 +38,9 @@ class Work:
 
     def look(self) -> float | None:
         self.looks += 1
-        return self.due.pop(0) if self.due else None
+        if self.due and self.due[0] <= time.monotonic():
+            self.due.pop(0)
+        return self.due[0] if self.due else None
 
     def close(self) -> None:
         self.closed += 1
