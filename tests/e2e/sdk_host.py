@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.driven import Model
     from tests.e2e.runtime import Message
+    from tests.e2e.tailing import Tailing
 
 ROOT: Final = Path(__file__).parents[2]
 DEADLINE: Final = 120.0
@@ -66,6 +67,7 @@ class SdkHost:
         cwd: The working directory of its sessions.
         spans: The file with its spans, see `tests.e2e.rows`.
         counts: What did not go as usual; known when it has ended.
+        tail: What follows its home, if something does.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class SdkHost:
     ) -> None:
         self.home, self.cwd, self.spans = folder / "home", folder / "ws", folder / "spans.jsonl"
         self.counts: dict[str, int] = {}
+        self.tail: Tailing | None = None
         self._folder, self._model = folder, model
         self._packages = site_packages(program)
         for made in (self.home, self.cwd):

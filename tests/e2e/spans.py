@@ -54,6 +54,7 @@ class Span:
     events: tuple[Event, ...]
     scope: str
     resource: dict[str, Value]
+    links: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,6 +110,9 @@ def from_sdk(span: ReadableSpan) -> Span:
         ),
         scope=span.instrumentation_scope.name,
         resource=_typed(span.resource.attributes),
+        links=tuple(
+            (f"{one.context.trace_id:032x}", f"{one.context.span_id:016x}") for one in span.links
+        ),
     )
 
 
@@ -149,7 +153,6 @@ def _of_request(request: Mapping[str, Any], to_hex: Callable[[str], str]) -> Ite
         for by_scope in by_resource.get("scopeSpans", ()):
             scope = by_scope.get("scope", {}).get("name", "")
             for row in by_scope.get("spans", ()):
-                assert not row.get("links")
                 status = row.get("status", {})
                 yield Span(
                     trace_id=to_hex(row["traceId"]),
@@ -171,6 +174,10 @@ def _of_request(request: Mapping[str, Any], to_hex: Callable[[str], str]) -> Ite
                     ),
                     scope=scope,
                     resource=resource,
+                    links=tuple(
+                        (to_hex(one["traceId"]), to_hex(one["spanId"]))
+                        for one in row.get("links", ())
+                    ),
                 )
 
 

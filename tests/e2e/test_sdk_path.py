@@ -20,10 +20,13 @@ from dsh_otel.replay import replay_provider, trace_session
 from tests.e2e.cli import environment
 from tests.e2e.driven import Model
 from tests.e2e.model_server import calls, says
+from tests.e2e.receivers import Sink, wait_until
 from tests.e2e.rows import Row, read_rows, row_of
 from tests.e2e.scenarios import NAME, SCENARIOS, Scenario
 from tests.e2e.scenes import YES, bash, read
 from tests.e2e.sdk_host import OTHER, ROOT, SdkHost, site_packages
+from tests.e2e.spans import expected_spans
+from tests.e2e.tailing import otlp, tailing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +49,7 @@ def perform(runtime_program: Path, tmp_path: Path, stack: ExitStack) -> Callable
     """Plays a scenario to its end, and returns the program that it was played by."""
 
     def play(scenario: Scenario, **options: Any) -> SdkHost:
-        folder = tmp_path
+        folder, endpoint = tmp_path, options.pop("followed_to", None)
         if scenario.open_folder:
             folder = Path(tempfile.mkdtemp(prefix="dsh-otel-e2e-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -55,8 +58,12 @@ def perform(runtime_program: Path, tmp_path: Path, stack: ExitStack) -> Callable
                 pytest.skip("another user does not reach the runtime here")
         model = stack.enter_context(Model())
         changes = scenario.changes
+        if endpoint is not None:
+            home, env = folder / "home", otlp(endpoint)
+            tail = stack.enter_context(tailing(home, tmp_path, "--to", "otlp", **env))
         with SdkHost(runtime_program, folder, model, changes=changes, **options) as host:
             scenario.play(host, model)
+        host.tail = None if endpoint is None else tail
         return host
 
     return play
@@ -80,6 +87,18 @@ def of_logs(host: SdkHost) -> list[Row]:
     return [row_of(span) for span in exporter.get_finished_spans()]
 
 
+def check_tail(host: SdkHost, sink: Sink) -> None:
+    """The tail path: what is followed while it is written gives the tree that the log gives."""
+    assert host.tail is not None
+    want = {span.key: span for span in expected_spans(host.home)}
+    wait_until(lambda: len(sink.spans()) >= len(want), "all spans", log=host.tail.said)
+    code, summary, _ = host.tail.stop()
+    assert (code, summary["left"], summary["dropped"]) == (0, 0, 0)
+    found = {span.key: span for span in sink.spans()}
+    assert len(found) == len(sink.spans())
+    assert found == want
+
+
 def by_id(rows: list[Row]) -> Play:
     """Return spans by their ids, each of which is there once."""
     found = {f"{row['trace']}/{row['span']}": row for row in rows}
@@ -88,9 +107,12 @@ def by_id(rows: list[Row]) -> Play:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_tree_is_that_of_the_log(perform: Callable[..., SdkHost], name: str) -> None:
-    scenario = SCENARIOS[name]
-    host = perform(scenario)
+def test_the_tree_is_that_of_the_log(
+    perform: Callable[..., SdkHost], name: str, stack: ExitStack, tmp_path: Path
+) -> None:
+    scenario, sink = SCENARIOS[name], stack.enter_context(Sink())
+    host = perform(scenario, followed_to=sink.endpoint)
+    check_tail(host, sink)
     rows = read_rows(host.spans)
     assert by_id(rows) == by_id(of_logs(host))
     codes = {row["attributes"].get("dsh.error.code") for row in rows}
