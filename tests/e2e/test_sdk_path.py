@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -147,6 +148,39 @@ def test_older_releases_are_traced_too(older_program: Path, tmp_path: Path) -> N
     ends = [row["attributes"].get("dsh.turn.end_reason") for row in rows]
     assert [end for end in ends if end] == ["completed", "completed"]
     assert not [one for row in rows for one in row["events"] if one[0] == "dsh.violation"]
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.25, 0.6])
+def test_whenever_it_is_killed_nothing_is_found_and_what_follows_is_traced(
+    perform: Callable[..., SdkHost], after_s: float
+) -> None:
+    """What was told last may be lost, and its numbers used again."""
+
+    def play(host: SdkHost, model: Model) -> None:
+        model.when(NAME, YES, calls(bash("a", "sleep 0.2"), bash("b", "sleep 0.2")), *[YES] * 5)
+        host.start()
+        host.run(NAME, "hello")
+        host.begin(NAME)
+        time.sleep(after_s)
+        host.kill()
+        host.start()
+        host.resume(NAME)
+        host.run(NAME, "and on")
+        host.close()
+
+    host = perform(Scenario(play))
+    assert host.counts["errors"] == 0
+    rows = read_rows(host.spans)
+    found = [one[2] for row in rows for one in row["events"] if one[0] == "dsh.violation"]
+    assert [one for one in found if one["severity"] != "advice"] == []
+    turns = [row for row in rows if row["name"].startswith("invoke_agent")]
+    last = max(turns, key=lambda row: row["start"])
+    logged = max(
+        (row for row in of_logs(host) if row["name"] == last["name"]), key=lambda row: row["start"]
+    )
+    same = ("start", "end", "status")
+    assert [last[name] for name in same] == [logged[name] for name in same]
+    assert last["attributes"]["dsh.turn.end_reason"] == "completed"
 
 
 class TestCallers:

@@ -7,8 +7,11 @@ import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from dsh_core.events import Contract
 from dsh_otel.names import Attr
 from dsh_otel.sources.told import Answered, Asked, Ended, told
 from tests.otel.sources.driving import (
@@ -23,6 +26,7 @@ from tests.otel.sources.driving import (
     shown,
 )
 from tests.otel.support import attributes, ids, named, only
+from tests.strategies import legal_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -461,3 +465,37 @@ class TestOdd:
         stream.sessions.close()
         assert stream.sessions.counts["filled"] == 0
         assert len(stream.spans) == 1
+
+
+class TestAnyLog:
+    """Random legal logs, of which anything may be told."""
+
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.data())
+    def test_whatever_is_told_of_it_the_tree_is_that_of_the_log(
+        self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    ) -> None:
+        events = data.draw(legal_logs(Contract.V4))
+        heard = [one for one in events if data.draw(st.booleans())]
+        folder = tmp_path_factory.mktemp("home") / "sessions" / "--w--" / "s-1"
+        folder.mkdir(parents=True)
+        header = {"type": "session", "version": 4, "id": "s-1", "createdAt": 1}
+        header |= {"isSeeded": False, "delegationDepth": 0}
+        rows = "".join(json.dumps(one) + "\n" for one in [header, *events])
+        (folder / "session.v4.jsonl").write_text(rows, "utf-8")
+        stream = Stream(folder.parents[1])
+        for one in heard:
+            event(stream, one, "s-1")
+            stream.pass_time(data.draw(st.sampled_from([0.0, 0.5, 3.0])))
+        stream.tell(Ended(stream.process))
+        stream.sessions.close()
+        expected = offline(folder) if heard else []
+        assert names(stream.spans) == names(expected)
+        assert [f for f in findings(stream.spans) if f["severity"] == "violation"] == []  # type: ignore[index]
+
+
+def names(spans: Iterable[ReadableSpan]) -> list[object]:
+    """Return what spans are, without what was found."""
+    return [
+        (ids(s), s.name, s.parent and s.parent.span_id, s.start_time, s.end_time) for s in spans
+    ]
