@@ -145,6 +145,7 @@ class SdkSource:
             as_parent=config.parent == "parent",
             wait_s=config.wait_s,
             linger_s=config.linger_s,
+            lossy=lambda: self._worker.dropped > 0,
         )
         self.patched = False
         self._worker: Worker[Item] = Worker(

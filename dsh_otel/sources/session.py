@@ -33,6 +33,10 @@ WAIT_S: Final = 2.0
 """How long what is missing is waited for, in seconds; the runtime writes every 200 ms."""
 
 
+MAX_PENDING: Final = 4096
+"""So many events wait for one that is missing; with more of them it is given up."""
+
+
 class _Patience:
     """A bounded wait for one thing at a time, in which looks become rarer.
 
@@ -116,7 +120,7 @@ class StreamedSession:
         self._last: tuple[str, int] | None = None
         self._found: list[SessionEvent] = []
         self._patience = _Patience(wait_s)
-        self._final = False
+        self._final = self._open = False
 
     @property
     def header(self) -> SessionHeader | None:
@@ -150,10 +154,15 @@ class StreamedSession:
         self._final = True
         self.advance(now)
 
-    def finish(self, now: float) -> None:
-        """Place everything, up to the end of the log: nothing more will be told for now."""
+    def finish(self, now: float, *, lossy: bool) -> None:
+        """Place everything, up to the end of the log: nothing more will be told for now.
+
+        Args:
+            now: The time.
+            lossy: Whether the log is read even if nothing seems to be open.
+        """
         self.hurry(now)
-        if self._tracer is not None:
+        if self._tracer is not None and (self._open or lossy):
             rest = self._rest(None)
             self._counts["filled"] += len(rest)
             for event in rest:
@@ -188,7 +197,7 @@ class StreamedSession:
         return True
 
     def _over(self, now: float) -> bool:
-        return self._final or self._patience.is_over(now)
+        return self._final or len(self._pending) > MAX_PENDING or self._patience.is_over(now)
 
     def _begun(self, now: float) -> SessionTracer | None:
         """Return the tracer, None while the log's header can be waited for."""
@@ -250,6 +259,9 @@ class StreamedSession:
         self.callers.see(event)
         if isinstance(event, TurnStart):
             tracer.call_from(self.callers.current, as_parent=self._as_parent)
+            self._open = True
+        elif isinstance(event, TurnEnd):
+            self._open = False
         (tracer.remember if past else tracer.observe)(event)
         if event.seq != UNREADABLE:
             self.next, self._last = event.seq + 1, (event.type, event.time)

@@ -53,6 +53,7 @@ class Settings:
         wait_s: How long what is missing in a stream is waited for, in seconds.
         linger_s: How long a session whose process has ended is kept for one that goes on with it,
             in seconds; what is open ends then.
+        lossy: Returns whether something that was told may have been dropped on the way.
         strict: Let errors of ours through (for tests).
     """
 
@@ -64,6 +65,7 @@ class Settings:
     as_parent: bool = False
     wait_s: float = WAIT_S
     linger_s: float = LINGER_S
+    lossy: Callable[[], bool] = lambda: False
     strict: bool = False
 
 
@@ -134,7 +136,7 @@ class Sessions:
         """Place what there is, also in the logs, and end all spans."""
         while self._followed:
             _, session = self._followed.popitem(last=False)
-            session.finish(self.clock())
+            session.finish(self.clock(), lossy=self.settings.lossy())
             session.close()
         self._waiting.clear()
         self._lingering.clear()
@@ -199,7 +201,7 @@ class Sessions:
     def _end(self, process: Process) -> None:
         for key, session in self._followed.items():
             if session.process is process:
-                session.finish(self.clock())
+                session.finish(self.clock(), lossy=self.settings.lossy())
                 self._note(key, session)
                 self._lingering[key] = self.clock() + self.settings.linger_s
 

@@ -13,6 +13,8 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from dsh_core.events import Contract
 from dsh_otel.names import Attr
+from dsh_otel.sources.durable import DurableLog
+from dsh_otel.sources.session import MAX_PENDING
 from dsh_otel.sources.told import Answered, Asked, Ended, told
 from tests.otel.sources.driving import (
     RECORDED,
@@ -111,10 +113,11 @@ class TestRecorded:
         assert severities <= {"advice"}
 
     def test_any_stretch_that_is_dropped_is_filled_in(self) -> None:
+        lossy: dict[str, Any] = {"lossy": lambda: True}
         every = told_by("subagent")
         expected = shown(offline(home("subagent")))
         for start in range(0, len(every), 4):
-            stream = Stream(logs_of("subagent"))
+            stream = Stream(logs_of("subagent"), options=lossy)
             stream.run(every[:start] + every[start + 7 :])
             assert shown(stream.spans) == expected, start
 
@@ -206,11 +209,17 @@ class TestWaiting:
         assert stream.sessions.counts == {"filled": 0, "missing": 5}
         assert findings(stream.spans) == []
 
+    def test_no_more_wait_for_it_than_there_is_room_for(self, tmp_path: Path) -> None:
+        stream = Stream(tmp_path / "sessions")
+        for seq in range(MAX_PENDING):
+            event(stream, {"type": "x/y", "seq": seq, "time": 1, "data": {}})
+        assert stream.sessions.waiting
+        event(stream, {"type": "x/y", "seq": MAX_PENDING, "time": 1, "data": {}})
+        assert not stream.sessions.waiting
+
     def test_the_log_is_read_only_when_it_has_changed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from dsh_otel.sources.durable import DurableLog
-
         log, stream = Growing(tmp_path, "crash"), Stream(tmp_path / "sessions")
         log.write(17)
         reads: list[int] = []
@@ -241,6 +250,17 @@ class TestEnds:
     def test_nothing_is_waited_for_any_more(self, tmp_path: Path) -> None:
         stream = Stream(tmp_path / "sessions")
         stream.tell(*told_by("text"), Ended(stream.process))
+        assert len(stream.spans) == 3
+
+    def test_logs_of_sessions_that_are_at_rest_are_not_read_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stream = Stream(logs_of("text"))
+        stream.tell(*told_by("text"))
+        stream.pass_time(5)
+        monkeypatch.setattr(DurableLog, "events", lambda *_: pytest.fail("it was read"))
+        stream.tell(Ended(stream.process))
+        stream.sessions.close()
         assert len(stream.spans) == 3
 
     def test_other_processes_go_on(self) -> None:
@@ -483,7 +503,7 @@ class TestAnyLog:
         header |= {"isSeeded": False, "delegationDepth": 0}
         rows = "".join(json.dumps(one) + "\n" for one in [header, *events])
         (folder / "session.v4.jsonl").write_text(rows, "utf-8")
-        stream = Stream(folder.parents[1])
+        stream = Stream(folder.parents[1], options={"lossy": lambda: True})
         for one in heard:
             event(stream, one, "s-1")
             stream.pass_time(data.draw(st.sampled_from([0.0, 0.5, 3.0])))
