@@ -1,6 +1,6 @@
 """The contract of DeepSeek Harness sessions: events, logs, rules, error codes."""
 
-from dsh_core.check import SessionReport, check_session
+from dsh_core.check import SessionReport, check_session, check_sessions
 from dsh_core.contract.checker import Checker
 from dsh_core.contract.findings import Finding, Severity
 from dsh_core.decode import from_mapping
@@ -23,5 +23,6 @@ __all__ = [
     "ToolArgsError",
     "UnsupportedFormatError",
     "check_session",
+    "check_sessions",
     "from_mapping",
 ]

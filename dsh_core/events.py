@@ -25,6 +25,20 @@ UNREADABLE: Final = -(2**63)
 """Stands for a seq or time that could not be read; the reader has said so in a fault."""
 
 
+RESUMING: Final = frozenset(
+    {
+        *("agent/inbox/spliced", "session/end-seed", "turn/start", "user/message"),
+        *("agent-preset/selected", "approval/policy", "command/run", "compaction/start"),
+        *("feedback/message-delete", "feedback/message-put", "feedback/record", "goal/change"),
+        "job/settled",
+        *("model/selection", "permission/preset", "plan/mode", "sandbox/mode", "schedule/change"),
+        *("session/title", "subagent/model-selection-policy", "team/member", "team/task"),
+        *("team/message/delivered", "team/message/queued", "working-directory/change"),
+    }
+)
+"""What a process may begin with that goes on with a session: what happens between turns."""
+
+
 class Contract(StrEnum):
     """The contracts an event log can be held to."""
 

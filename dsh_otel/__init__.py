@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dsh_otel.processors.base import SessionSpanProcessor
     from dsh_otel.processors.errors import ErrorSpanProcessor
     from dsh_otel.processors.invariants import InvariantSpanProcessor
-    from dsh_otel.replay import trace_session
+    from dsh_otel.replay import trace_session, trace_sessions
     from dsh_otel.tracer import SessionTracer
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "SessionSpanProcessor",
     "SessionTracer",
     "trace_session",
+    "trace_sessions",
 ]
 
 _HOME = {
@@ -34,6 +35,7 @@ _HOME = {
     "SessionSpanProcessor": "processors.base",
     "SessionTracer": "tracer",
     "trace_session": "replay",
+    "trace_sessions": "replay",
 }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from opentelemetry.sdk.resources import (
     SERVICE_NAME,
@@ -20,8 +20,10 @@ from opentelemetry.sdk.version import __version__ as sdk_version
 from opentelemetry.trace import get_tracer_provider
 
 from dsh_core.check import why_nothing
+from dsh_core.contract.run import SourceKind
 from dsh_core.logs.find import LogFile
-from dsh_core.logs.reader import Batch, SessionLog
+from dsh_core.logs.reader import Batch, UnsupportedFormatError
+from dsh_core.logs.stream_file import ToldSession, sessions_in
 from dsh_otel.drivers import added_to
 from dsh_otel.ids import DerivedIdGenerator
 from dsh_otel.processors.errors import ErrorSpanProcessor
@@ -29,12 +31,14 @@ from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.tracer import SessionTracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import TracerProvider as AnyTracerProvider
+    from typing_extensions import Unpack
 
     from dsh_core.events import Contract
+    from dsh_core.logs.reader import SessionLog
     from dsh_otel.clean import Privacy
     from dsh_otel.processors.base import SessionSpanProcessor
 
@@ -209,6 +213,7 @@ class Replay:
         unclosed: Spans that the log never closed, by kind.
         unsampled: Spans that sampling left out.
         errors: Errors of ours and of processors, by place.
+        stream: Whether it is what a stream source told; such a file may hold several sessions.
     """
 
     session_id: str = ""
@@ -220,6 +225,7 @@ class Replay:
     unclosed: dict[str, int] = field(default_factory=dict)
     unsampled: int = 0
     errors: dict[str, int] = field(default_factory=dict)
+    stream: bool = False
 
 
 def default_processors(provider: AnyTracerProvider) -> list[SessionSpanProcessor]:
@@ -237,67 +243,114 @@ def default_processors(provider: AnyTracerProvider) -> list[SessionSpanProcessor
     ]
 
 
-def trace_session(
-    path: str | LogFile,
-    *,
-    tracer_provider: AnyTracerProvider | None = None,
-    processors: Iterable[SessionSpanProcessor] | None = None,
-    contract: Contract | None = None,
-    privacy: Privacy | None = None,
-    progress: Callable[[int], None] | None = None,
-    strict: bool = False,
-) -> Replay:
+class Options(TypedDict, total=False):
+    """How to trace.
+
+    Attributes:
+        tracer_provider: Where spans go; the global provider by default.
+        processors: Session span processors besides those of the provider; `default_processors`
+            by default.
+        contract: The contract to hold a session to; the one of its generation by default.
+        privacy: What may leave; no content by default.
+        progress: Called now and then with the number of events read since the last call.
+        strict: Let errors of ours through (for tests).
+    """
+
+    tracer_provider: AnyTracerProvider | None
+    processors: Iterable[SessionSpanProcessor] | None
+    contract: Contract | None
+    privacy: Privacy | None
+    progress: Callable[[int], None] | None
+    strict: bool
+
+
+def trace_session(path: str | LogFile, **options: Unpack[Options]) -> Replay:
     """Turn a session log into spans.
 
     Args:
         path: The log file, plain or zstd, of any generation; ``-`` for standard input. Or what
-            `find_logs` returned for it.
-        tracer_provider: Where spans go; the global provider by default.
-        processors: Session span processors besides those of the provider; `default_processors`
-            by default.
-        contract: The contract to hold the session to; the one of its generation by default.
-        privacy: What may leave; no content by default.
-        progress: Called now and then with the number of events read since the last call.
-        strict: Let errors of ours through (for tests).
+            `find_logs` returned for it. Recorded notifications and OTLP logs, too, if they are of
+            one session.
+        options: See `Options`.
 
     Returns:
         What was done.
 
     Raises:
         OSError: The log cannot be opened.
-        UnsupportedFormatError: The log is of a generation newer than this release, or the file is
-            no session log at all.
+        UnsupportedFormatError: The log is of a generation newer than this release, the file is no
+            session log at all, or it holds several sessions.
     """
-    provider = tracer_provider or get_tracer_provider()
-    if processors is None:
-        processors = default_processors(provider)
+    with _sessions(path) as (sessions, problem):
+        if problem:
+            raise UnsupportedFormatError(problem)
+        if len(sessions) > 1:
+            raise UnsupportedFormatError(
+                f"it holds {len(sessions)} sessions; trace_sessions traces each"
+            )
+        return _trace(sessions[0], options)
+
+
+def trace_sessions(path: str | LogFile, **options: Unpack[Options]) -> Iterator[Replay]:
+    """Turn what a file holds into spans: a session log, or what a stream source told of several.
+
+    Args:
+        path: As for `trace_session`.
+        options: See `Options`.
+
+    Yields:
+        What was done, for each session; of a file that cannot be read in full, one that says so.
+
+    Raises:
+        OSError: The file cannot be opened.
+        UnsupportedFormatError: Nothing of the file can be read.
+    """
+    with _sessions(path) as (sessions, problem):
+        for session in sessions:
+            yield _trace(session, options)
+        if problem:
+            yield Replay(reason=problem)
+
+
+@contextmanager
+def _sessions(path: str | LogFile) -> Iterator[tuple[Sequence[SessionLog | ToldSession], str]]:
     file = path if isinstance(path, LogFile) else LogFile(path)
     with file.open() as source:
-        log = SessionLog(source, file.path)
-        tracer = SessionTracer(
-            log.header,
-            tracer_provider=provider,
-            processors=processors,
-            contract=contract,
-            privacy=privacy,
-            header_row=log.header_row,
-            header_line=log.header_line,
-            strict=strict,
-        )
-        done = Replay(session_id=log.header.id, format=log.header.format)
-        # What is open ends, even if the log cannot be read to its end.
-        with closing(tracer):
-            for item in log.read():
-                if isinstance(item, Batch):
-                    for event, line in zip(item.events, item.lines, strict=True):
-                        tracer.observe(event, line)
-                    done.events += len(item.events)
-                    if progress is not None:
-                        progress(len(item.events))
-                else:
-                    tracer.observe_fault(item)
-                    done.faults += 1
-    done.reason = why_nothing(done.events, done.faults, header=log.header_row is not None)
+        yield sessions_in(source, file.path)
+
+
+def _trace(session: SessionLog | ToldSession, options: Options) -> Replay:
+    provider = options.get("tracer_provider") or get_tracer_provider()
+    processors = options.get("processors")
+    if processors is None:
+        processors = default_processors(provider)
+    progress = options.get("progress")
+    stream = isinstance(session, ToldSession)
+    tracer = SessionTracer(
+        session.header,
+        tracer_provider=provider,
+        processors=processors,
+        contract=options.get("contract"),
+        privacy=options.get("privacy"),
+        header_row=session.header_row,
+        header_line=session.header_line,
+        source=SourceKind.STREAM if stream else None,
+        strict=options.get("strict", False),
+    )
+    done = Replay(session_id=session.header.id, format=session.header.format, stream=stream)
+    # What is open ends, even if the log cannot be read to its end.
+    with closing(tracer):
+        for item in session.read():
+            if isinstance(item, Batch):
+                for event, line in zip(item.events, item.lines, strict=True):
+                    tracer.observe(event, line)
+                done.events += len(item.events)
+                if progress is not None:
+                    progress(len(item.events))
+            else:
+                tracer.observe_fault(item)
+                done.faults += 1
+    done.reason = why_nothing(done.events, done.faults, header=session.header_row is not None)
     done.outcomes = dict(tracer.counts)
     done.unclosed = dict(tracer.unclosed)
     done.unsampled = tracer.unsampled

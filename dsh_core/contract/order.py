@@ -13,6 +13,7 @@ from dsh_core.contract.findings import unreported
 from dsh_core.contract.run import LOST, SourceKind
 from dsh_core.events import (
     MAX_SAFE_INTEGER,
+    RESUMING,
     UNREADABLE,
     AssistantChunk,
     AssistantMessage,
@@ -30,19 +31,6 @@ if TYPE_CHECKING:
     from dsh_core.events import SessionEvent
 
 _AFTER_CHUNKS: Final = (AssistantMessage, LlmRetry, StepEnd)
-_RESUMES: Final = frozenset(
-    {
-        *("agent/inbox/spliced", "session/end-seed", "turn/start", "user/message"),
-        *("agent-preset/selected", "approval/policy", "command/run", "compaction/start"),
-        *("feedback/message-delete", "feedback/message-put", "feedback/record", "goal/change"),
-        "job/settled",
-        *("model/selection", "permission/preset", "plan/mode", "sandbox/mode", "schedule/change"),
-        *("session/title", "subagent/model-selection-policy", "team/member", "team/task"),
-        *("team/message/delivered", "team/message/queued", "working-directory/change"),
-    }
-)
-"""What a process may begin with that goes on with a session: what happens between turns."""
-
 FIRST_WITHOUT_CHUNKS: Final = 2
 """The first generation whose streams lie in the answers, and not in events of their own."""
 
@@ -250,7 +238,7 @@ class Order:
         """
         return (
             self._run.source is SourceKind.STREAM
-            and event.type in _RESUMES
+            and event.type in RESUMING
             and event.time > self.last_time
         )
 

@@ -80,7 +80,8 @@ def check(
     DSH home is checked: $DSH_HOME, else ~/.dsh.
 
     Reads logs of every dsh generation, plain or zstd, damaged ones too, and says for each finding
-    where it is, which rule it breaks, and how many events it stands for.
+    where it is, which rule it breaks, and how many events it stands for. Notifications of the SDK
+    that were written down and OTLP logs, as JSON, are known by what they hold; each session counts.
     """
     from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsh_core.check import SessionReport, check_session
+from dsh_core.check import SessionReport, check_sessions
 from dsh_core.contract.run import SourceKind
 from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, search_logs
 from dsh_otel.cli.choices import OutputFormat
@@ -19,7 +19,7 @@ from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.cli.totals import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import TextIO
 
     from rich.console import Console
@@ -122,13 +122,13 @@ class Check:
                     writer.session(report)
             out.flush()
             for log in self.logs:
-                report = self._check(log, progress, totals)
-                totals.add(report)
-                with progress.hidden():
-                    writer.session(report)
-                    out.flush()
-                    if report.disabled:
-                        say(_incomplete(report))
+                for report in self._check(log, progress, totals):
+                    totals.add(report)
+                    with progress.hidden():
+                        writer.session(report)
+                        out.flush()
+                        if report.disabled:
+                            say(_incomplete(report))
                 progress.checked()
             writer.end(totals)
         return totals
@@ -138,9 +138,11 @@ class Check:
             return None
         return console(sys.stderr, colour=wants_colour(sys.stderr))
 
-    def _check(self, log: LogFile, progress: CheckProgress, totals: Totals) -> SessionReport:
+    def _check(
+        self, log: LogFile, progress: CheckProgress, totals: Totals
+    ) -> Iterator[SessionReport]:
         try:
-            return check_session(
+            yield from check_sessions(
                 log,
                 contract=self.contract,
                 chosen=self.ruling.chosen,
@@ -156,7 +158,7 @@ class Check:
             # One log that trips over an error of ours must not hide what the others hold.
             totals.incomplete += 1
             reason = f"internal error: {type(error).__name__}: {error}"
-            return SessionReport(path=log.path, reason=reason)
+            yield SessionReport(path=log.path, reason=reason)
 
 
 def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
@@ -174,4 +176,4 @@ def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
 
 
 def _incomplete(report: SessionReport) -> str:
-    return f"{report.path}: {switched_off(report)}. Please tell whoever wrote them."
+    return f"{report.name}: {switched_off(report)}. Please tell whoever wrote them."

@@ -84,7 +84,8 @@ def export(
 
     Each turn becomes a trace of its own, with findings and error codes where they belong. Exporting
     a log again gives the same ids. Spans are written at the pace of the receiver; what it does not
-    take is counted.
+    take is counted. Notifications of the SDK that were written down and OTLP logs, as JSON, are
+    exported too.
     """
     from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract

@@ -23,7 +23,7 @@ from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.export.sink import MissingExtraError
 from dsh_otel.processors.errors import ErrorSpanProcessor
 from dsh_otel.processors.invariants import InvariantSpanProcessor
-from dsh_otel.replay import ReplaySpanProcessor, replay_provider, trace_session
+from dsh_otel.replay import ReplaySpanProcessor, replay_provider, trace_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,20 +150,19 @@ class Export:
                         result.skipped += 1
                         continue
                     try:
-                        done = trace_session(
+                        for done in trace_sessions(
                             log,
                             tracer_provider=provider,
                             processors=processors,
                             contract=self.contract,
                             privacy=privacy,
                             progress=progress.read,
-                        )
+                        ):
+                            _add(result, log.path, done)
                     except UnsupportedFormatError as error:
                         result.unreadable[log.path] = str(error)
                     except OSError as error:
                         result.unreadable[log.path] = error.strerror or str(error)
-                    else:
-                        _add(result, log.path, done)
                     progress.checked()
         finally:
             provider.shutdown()
@@ -182,6 +181,7 @@ class Export:
 
 
 def _add(result: Result, path: str, done: Replay) -> None:
+    path = f"{path}#{done.session_id}" if done.stream else path
     if done.reason:
         result.unreadable[path] = done.reason
         return

@@ -40,7 +40,7 @@ FromSource = Annotated[
         "--source",
         help="What the JSON lines are, one event a line either way. log: what a session wrote, and "
         "what is missing is a fault; stream: notifications or exports that somebody wrote down, "
-        "which leave events out.",
+        "which leave events out. Recorded notifications and OTLP logs are streams in any case.",
     ),
 ]
 

@@ -32,6 +32,8 @@ from tests.cli.helpers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typer.testing import Result
 
     from dsh_core.logs.find import LogFile
@@ -217,12 +219,12 @@ class TestVerdict:
         write(tmp_path / "a.jsonl", *CLEAN)
         write(tmp_path / "b.jsonl", *CLEAN)
 
-        def fail_once(log: LogFile, **options: Any) -> core.SessionReport:
+        def fail_once(log: LogFile, **options: Any) -> Iterator[core.SessionReport]:
             if log.path.endswith("a.jsonl"):
                 raise KeyError("turn")
-            return core.check_session(log, **options)
+            return core.check_sessions(log, **options)
 
-        monkeypatch.setattr(checking, "check_session", fail_once)
+        monkeypatch.setattr(checking, "check_sessions", fail_once)
         outcome = run("check", tmp_path)
         assert outcome.exit_code == 2
         assert "a.jsonl: error: internal error: KeyError: 'turn'" in outcome.stdout
@@ -471,3 +473,42 @@ class TestCases:
         assert set(expected["violations"]) <= violations
         assert violations <= set(expected["violations"]) | set(expected.get("may", ()))
         assert outcome.exit_code == bool(violations)
+
+
+class TestStreams:
+    """Recorded notifications and OTLP logs."""
+
+    @pytest.fixture
+    def recorded(self, tmp_path: Path) -> Path:
+        """Notifications of two sessions, in each of which a number comes twice."""
+        path = tmp_path / "n.jsonl"
+        rows: list[dict[str, Any]] = [
+            {"type": "todo/write", "seq": seq, "time": seq, "data": {"todos": []}}
+            for seq in (0, 1, 1)
+        ]
+        told = [
+            {"method": "session.event", "payload": {"sessionId": session, "event": row}}
+            for session in ("one", "two")
+            for row in rows
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in told))
+        return path
+
+    @pytest.mark.parametrize(
+        ("form", "wanted"),
+        [
+            ("text", "n.jsonl:6: session two: violation seq.duplicate: seq 1 again"),
+            ("github", "line=6,title=seq.duplicate::session two: seq 1 again"),
+            ("junit", 'n.jsonl#two"'),
+            ("json", '"session_id":"two"'),
+            ("jsonl", '"session_id":"two"'),
+            ("sarif", '"session_id":"two"'),
+        ],
+    )
+    def test_every_format_names_file_and_session(
+        self, recorded: Path, form: str, wanted: str
+    ) -> None:
+        outcome = run("check", recorded, "--format", form)
+        assert outcome.exit_code == 1
+        assert wanted in outcome.stdout.replace('": "', '":"')
+        assert str(recorded) in outcome.stdout or recorded.as_uri() in outcome.stdout

@@ -6,7 +6,7 @@ import gzip
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -21,6 +21,7 @@ from dsh_otel.replay import (
     default_processors,
     replay_provider,
     trace_session,
+    trace_sessions,
 )
 from tests import paths
 from tests.otel.support import (
@@ -34,6 +35,7 @@ from tests.otel.support import (
     session_log,
     trace_log,
 )
+from tests.paths import DECODED, NOTIFICATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -366,3 +368,35 @@ def test_a_subagent_is_a_session_of_its_own() -> None:
     (turn,) = named(trace_log(session_log("subagent.child1")), "invoke_agent")
     assert attributes(turn)["dsh.session.parent_id"] == "sub-1"
     assert turn.parent is None
+
+
+def ids_of(path: Path, **options: Any) -> dict[tuple[int, int], str]:
+    exporter = InMemorySpanExporter()
+    provider = replay_provider(SimpleSpanProcessor(exporter))
+    list(trace_sessions(str(path), tracer_provider=provider, **options))
+    return {
+        (span.context.trace_id, span.context.span_id): span.name
+        for span in exporter.get_finished_spans()
+    }
+
+
+@pytest.mark.parametrize("path", sorted(NOTIFICATIONS.glob("*.json")), ids=lambda path: path.stem)
+def test_spans_of_notifications_have_the_ids_of_the_log(path: Path) -> None:
+    """Nothing else is known of a session that both are of, and nothing of it has another id."""
+    logged = ids_of(DECODED / f"{path.stem}.jsonl", strict=True)
+    if path.stem == "subagent":
+        logged |= ids_of(DECODED / "subagent.child1.jsonl", strict=True)
+    told = ids_of(path, strict=True)
+    assert told
+    assert set(told) <= set(logged)
+    # A crash costs what was not told: the closers, and what was repaired.
+    assert len(told) >= len(logged) - (path.stem.startswith("crash") and 4)
+
+
+def test_a_stream_of_several_sessions_is_traced_one_by_one() -> None:
+    path = str(NOTIFICATIONS / "subagent.json")
+    first, second = trace_sessions(path, tracer_provider=replay_provider(), strict=True)
+    assert (first.session_id, first.stream, first.events) == ("sub-1", True, 33)
+    assert second.events == 20
+    with pytest.raises(UnsupportedFormatError, match="2 sessions"):
+        trace_session(path, tracer_provider=replay_provider())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.findings import Severity
-from dsh_otel.cli.formats.words import counted, overview, severities, told
+from dsh_otel.cli.formats.words import counted, overview, severities, told, whose
 from dsh_otel.cli.plain import printable
 
 if TYPE_CHECKING:
@@ -39,16 +39,20 @@ class Format:
 
     def session(self, report: SessionReport) -> None:
         """Write a session's annotations."""
-        shown = self._settings.shown(report.findings)
+        shown, session = self._settings.shown(report.findings), whose(report)
         for finding in shown:
             command = _COMMANDS[finding.severity]
-            self._annotate(command, report.path, finding.line, finding.rule, told(finding))
+            self._annotate(
+                command, report.path, finding.line, finding.rule, session + told(finding)
+            )
         hidden = len(report.findings) - len(shown)
         if hidden:
-            message = f"{counted(hidden, 'more finding')}, shown with --max-findings 0"
+            message = f"{session}{counted(hidden, 'more finding')}, shown with --max-findings 0"
             self._annotate("notice", report.path, None, "not all shown", message)
         if report.reason:
-            self._annotate("error", report.path, None, "unreadable", printable(report.reason))
+            self._annotate(
+                "error", report.path, None, "unreadable", session + printable(report.reason)
+            )
 
     def end(self, totals: Totals) -> None:
         """Write the summary as a plain line of the log."""

@@ -48,7 +48,7 @@ class Format:
         for finding in report.findings:
             by_rule.setdefault(finding.rule, []).append(finding)
         failures = sum(self._fail_on.counts(found[0].severity) for found in by_rule.values())
-        path = _attribute(report.path)
+        path = _attribute(report.name)
         problem = report.reason or switched_off(report)
         self._out.write(
             f'  <testsuite name={path} tests="{1 + len(by_rule)}" failures="{failures}" '

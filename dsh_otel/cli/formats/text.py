@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.findings import Severity
-from dsh_otel.cli.formats.words import TIMES, counted, overview, place, repeats
+from dsh_otel.cli.formats.words import TIMES, counted, overview, place, repeats, whose
 from dsh_otel.cli.output import console
 from dsh_otel.cli.plain import printable
 
@@ -44,11 +44,11 @@ class Format:
 
     def session(self, report: SessionReport) -> None:
         """Write a session's findings; nothing if there are none."""
-        path = printable(report.path)
+        path, session = printable(report.path), whose(report)
         shown = self._settings.shown(report.findings)
         for finding in shown:
             self._line(
-                (f"{place(report.path, finding)}: ", ""),
+                (f"{place(report.path, finding)}: {session}", ""),
                 (f"{finding.severity} ", STYLES[finding.severity]),
                 (f"{finding.rule}: ", "bold"),
                 (printable(finding.message), ""),
@@ -57,9 +57,11 @@ class Format:
         hidden = len(report.findings) - len(shown)
         if hidden:
             more = counted(hidden, "more finding")
-            self._line((f"{path}: … {more}, shown with --max-findings 0", "dim"))
+            self._line((f"{path}: {session}… {more}, shown with --max-findings 0", "dim"))
         if report.reason:
-            self._line((f"{path}: ", ""), ("error: ", "bold red"), (printable(report.reason), ""))
+            self._line(
+                (f"{path}: {session}", ""), ("error: ", "bold red"), (printable(report.reason), "")
+            )
 
     def end(self, totals: Totals) -> None:
         """Write the summary."""

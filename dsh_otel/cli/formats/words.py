@@ -23,6 +23,11 @@ def place(path: str, finding: Finding) -> str:
     return where if finding.line is None else f"{where}:{finding.line}"
 
 
+def whose(report: SessionReport) -> str:
+    """Return what says which session of its file a report is about; empty if it is the only one."""
+    return f"session {printable(report.session_id)}: " if report.stream else ""
+
+
 def repeats(finding: Finding) -> str:
     """Return how many events a finding stands for, empty if it is just one."""
     if finding.count == 1:

@@ -99,12 +99,12 @@ def test_a_bracket_alone_tells_nothing(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "export"])
-def test_a_dump_of_notifications_ends_as_any_other_foreign_file(
+def test_a_document_over_many_lines_ends_as_any_other_foreign_file(
     command: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "crash.json"
-    path.write_text(json.dumps(NOTIFICATIONS, indent=1))
+    path = tmp_path / "traces.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": []}]}, indent=1))
     result = run(command, path)
     assert result.exit_code == ExitCode.CANNOT_TELL
-    assert "SDK notifications, not a session log" in result.output
+    assert "an OTLP file, not a session log" in result.output
     assert "line.not-json" not in result.output
