@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dsh_core.events import SessionHeader
 from dsh_core.logs.otlp_json import refused
-from dsh_core.logs.told import MAX_KIND, Aside, Told, session_id
+from dsh_core.logs.told import FOREIGN, MAX_KIND, Aside, Told, session_id
 
 if TYPE_CHECKING:
     from dsh_core.faults import Fault
@@ -41,7 +41,7 @@ def told_by_notification(value: object, version: int | None = None) -> Told | As
         parent = session_id(payload.get("parentSessionId")) if method == CHILD else ""
         return Aside(method[:MAX_KIND], session, parent)
     # Answers to requests are on the wire too.
-    return Aside("foreign") if "id" in value else refused("a notification without method")
+    return Aside(FOREIGN) if "id" in value else refused("a notification without method")
 
 
 def _event(payload: Mapping[str, object], version: int | None) -> Told | Fault:

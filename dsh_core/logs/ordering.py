@@ -39,9 +39,13 @@ class Ordering:
             out.
         window: How many events may wait.
         wait_s: How long they may, in seconds.
+
+    Attributes:
+        size: About how many bytes wait.
     """
 
     def __init__(self, counts: Counter[str], window: int = WINDOW, wait_s: float = WAIT_S) -> None:
+        self.size = 0
         self._counts = counts
         self._window = window
         self._wait_s = wait_s
@@ -84,13 +88,11 @@ class Ordering:
             elif seq in self._held:
                 self._leave_out(seq)
             else:
-                self._held[seq] = (now, told)
-                yield from self._go_on()
+                yield from self._hold(seq, now, told)
         elif seq in self._held:
             self._counts["duplicate"] += 1
         else:
-            self._held[seq] = (now, told)
-            yield from self._go_on()
+            yield from self._hold(seq, now, told)
         if len(self._held) > self._window:
             yield from self._until(min(self._held))
 
@@ -127,6 +129,11 @@ class Ordering:
         late = any(first <= seq <= last for first, last in self._gaps)
         self._counts["late" if late else "duplicate"] += 1
 
+    def _hold(self, seq: int, now: float, told: Told) -> Iterator[Told]:
+        self._held[seq] = (now, told)
+        self.size += told.size
+        yield from self._go_on()
+
     def _go_on(self) -> Iterator[Told]:
         """Return what follows without a gap."""
         while self._last + 1 in self._held:
@@ -143,6 +150,7 @@ class Ordering:
 
     def _pass_on(self, seq: int) -> Told:
         told = self._held.pop(seq)[1]
+        self.size -= told.size
         self._last = seq
         if told.event.get("type") != CHUNK:
             self._last_time = max(self._last_time, int(told.event["time"]))

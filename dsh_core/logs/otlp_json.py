@@ -16,7 +16,7 @@ import msgspec
 from dsh_core.events import SessionHeader
 from dsh_core.faults import Fault
 from dsh_core.logs.salvage import too_deep
-from dsh_core.logs.told import MAX_KIND, Aside, Told, session_id, version_of, whole_number
+from dsh_core.logs.told import FOREIGN, MAX_KIND, Aside, Told, session_id, version_of, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,7 +177,7 @@ def told_by(record: LogRecord) -> Told | Aside | Fault:
     if isinstance(op, str) and (record.scope.endswith(OPS) or op in {"shutdown", "agent-error"}):
         return Aside(op[:MAX_KIND], session)
     if "content" not in values and "event.type" not in values:
-        return Aside("foreign")
+        return Aside(FOREIGN)
     if not session:
         return refused("a record without session.id")
     event = _replayed(values["content"]) if "content" in values else _appended(record)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_ID: Final = 512
 """Longest session id, in characters."""
 
+FOREIGN: Final = "foreign"
+"""Kind of an aside about something that is not about sessions at all."""
+
 MAX_KIND: Final = 64
 """Longest kind of an aside, in characters."""
 
@@ -42,6 +45,7 @@ class Told:
         line: Line of the file that it stands on, 0 if it has none of its own.
         bare: Whether the source leaves out what events say of the surface.
         shuffled: Whether the source may tell things twice, or out of their order.
+        size: About how many bytes it takes; 0 if nobody knows.
     """
 
     header: SessionHeader
@@ -49,6 +53,7 @@ class Told:
     line: int = 0
     bare: bool = False
     shuffled: bool = False
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

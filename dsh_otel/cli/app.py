@@ -25,6 +25,8 @@ from dsh_otel.cli.exits import (
 from dsh_otel.cli.export import EPILOG as EXPORT_EPILOG
 from dsh_otel.cli.export import export
 from dsh_otel.cli.quiet import Quiet
+from dsh_otel.cli.receive import EPILOG as RECEIVE_EPILOG
+from dsh_otel.cli.receive import receive
 from dsh_otel.cli.rules import rules
 from dsh_otel.cli.run import EPILOG as RUN_EPILOG
 from dsh_otel.cli.run import SETTINGS as RUN_SETTINGS
@@ -101,6 +103,7 @@ def dsh_otel(
 app.command(epilog=EPILOG)(check)
 app.command(epilog=EXPORT_EPILOG)(export)
 app.command(epilog=TAIL_EPILOG)(tail)
+app.command(epilog=RECEIVE_EPILOG)(receive)
 app.command(epilog=RUN_EPILOG, context_settings=RUN_SETTINGS)(run)
 app.command(epilog=SHRINK_EPILOG)(shrink)
 app.command(epilog=exit_code_lines("no rule is called so, or wrong usage"))(rules)

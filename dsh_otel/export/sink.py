@@ -16,15 +16,16 @@ INSTALL_EXTRA: Final = install_hint("otlp")
 
 
 class MissingExtraError(RuntimeError):
-    """A destination needs an extra that is not installed."""
+    """Something needs an extra that is not installed."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, extra: str = "otlp") -> None:
         """Say which.
 
         Args:
-            what: The destination.
+            what: What needs it.
+            extra: Its name.
         """
-        super().__init__(f"{what} needs an extra: {INSTALL_EXTRA}")
+        super().__init__(f"{what} needs an extra: {install_hint(extra)}")
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 What a receiver does not take now is tried again; what it refuses is dropped and counted. Whoever
 makes spans from a log can wait when the queue is full: nothing is lost that a log still holds.
+Where there is no log, what does not fit is dropped and counted.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Outlet(SpanProcessor):
         sink: Where they go.
         arrived: Called, in the thread that exports, with the tokens whose spans have all arrived.
         limit: Most spans that wait.
+        lossy: Whether spans are dropped while so many wait: whoever makes them cannot wait.
 
     Attributes:
         counts: What became of spans so far.
@@ -83,6 +85,8 @@ class Outlet(SpanProcessor):
         sink: Sink,
         arrived: Callable[[list[Token]], object] = lambda _tokens: None,
         limit: int = MAX_WAITING,
+        *,
+        lossy: bool = False,
     ) -> None:
         self.counts = Counts()
         self.skipping = False
@@ -92,6 +96,7 @@ class Outlet(SpanProcessor):
         self._sink = sink
         self._arrived = arrived
         self._limit = limit
+        self._lossy = lossy
         self._parcels: deque[_Parcel] = deque()
         self._waiting = self._size = 0
         self._change = threading.Condition()
@@ -112,6 +117,10 @@ class Outlet(SpanProcessor):
             return
         size = size_of(span)
         with self._change:
+            if self._lossy and self.full:
+                self.counts.dropped += 1
+                self.counts.problem = self.failing or "the receiver is too slow"
+                return
             last = self._parcels[-1] if self._parcels else None
             full = last is None or last.tokens or len(last.spans) >= BATCH
             if last is None or full or last.size + size > MAX_BATCH_BYTES:

@@ -126,31 +126,16 @@ def test_a_value_that_is_nested_too_deeply_costs_its_record_alone() -> None:
     assert isinstance(second, Told)
 
 
+KEYS = (
+    *("resourceLogs", "scopeLogs", "logRecords", "scope", "resource", "attributes"),
+    *("key", "value", "values", "body", "intValue", "kvlistValue", "arrayValue", "doubleValue"),
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                [
-                    "resourceLogs",
-                    "scopeLogs",
-                    "logRecords",
-                    "scope",
-                    "resource",
-                    "attributes",
-                    "key",
-                ]
-                + [
-                    "value",
-                    "values",
-                    "body",
-                    "intValue",
-                    "kvlistValue",
-                    "arrayValue",
-                    "doubleValue",
-                ]
-            ),
+            st.sampled_from(KEYS),
             inner,
             max_size=4,
         )
