@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from dsh_otel.instrumentor import DshInstrumentor
 from dsh_otel.names import Attr
+from dsh_otel.processors.invariants import InvariantSpanProcessor
 from dsh_otel.replay import replay_provider
 from dsh_otel.sources import sdk
 from tests.otel import fake_sdk
@@ -357,6 +358,41 @@ class TestSettings:
         instrumentor.uninstrument()
         (turn,) = named(spans.all, "invoke_agent")
         assert (Attr.INPUT_MESSAGES in attributes(turn)) is content
+
+    def test_logs_may_be_said_to_lie_elsewhere(
+        self, package: Any, spans: Spans, instrumentor: DshInstrumentor
+    ) -> None:
+        instrumentor.instrument(tracer_provider=spans.provider, home=home("subagent"))
+        made = config("subagent")
+        made.dsh_home = None
+        with package.DeepSeekHarness(made) as harness:
+            harness.run("go", session_id=session("subagent"))
+        instrumentor.uninstrument()
+        assert shown(spans.all) == shown(offline(home("subagent")))
+
+    @pytest.mark.parametrize("mine", [True, False])
+    def test_processors_may_be_chosen_and_know_a_stream_when_they_see_one(
+        self,
+        package: Any,
+        spans: Spans,
+        instrumentor: DshInstrumentor,
+        tmp_path: Path,
+        mine: bool,
+    ) -> None:
+        found: list[str] = []
+        checking = InvariantSpanProcessor(on_finding=lambda one, _: found.append(one.rule))
+        if mine:
+            instrumentor.instrument(
+                tracer_provider=spans.provider, processors=(checking,), home=tmp_path, wait_s=0
+            )
+        else:
+            spans.provider.add_span_processor(checking)
+            instrumentor.instrument(tracer_provider=spans.provider, home=tmp_path, wait_s=0)
+        for name in ("crash", "denied-read"):
+            with package.DeepSeekHarness(config(name)) as harness:
+                harness.run("go", session_id=session(name))
+        instrumentor.uninstrument()
+        assert found == ["tool.error-uncoded"] * 2
 
     def test_a_redactor_sees_what_leaves(
         self, package: Any, spans: Spans, instrumentor: DshInstrumentor
