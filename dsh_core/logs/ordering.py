@@ -111,6 +111,10 @@ class Ordering:
         if self._held:
             yield from self._until(max(self._held))
 
+    def forget(self) -> None:
+        """Forget which stretches are missing: what is late counts as repeated from now on."""
+        self._gaps.clear()
+
     def _time(self, seq: int) -> int:
         found = self._held[seq][1].event
         # Chunks are stamped where they arrive.

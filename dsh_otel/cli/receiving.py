@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dsh_core.contract.findings import Finding
     from dsh_core.events import Contract
+    from dsh_core.logs.told import Aside, Told
     from dsh_otel.cli.ruling import Ruling
     from dsh_otel.export.sink import Sink
     from dsh_otel.sources.facts import Fact
@@ -110,7 +111,7 @@ class Summary(msgspec.Struct, kw_only=True):
     @property
     def complete(self) -> bool:
         """Whether everything that was told has arrived."""
-        return not (self.dropped or self.left or self.unread or self.errors)
+        return not (self.dropped or self.left or self.errors)
 
     def as_json(self) -> str:
         """Return it as one JSON object."""
@@ -135,7 +136,7 @@ class Summary(msgspec.Struct, kw_only=True):
             + (f"; {', '.join(out)}" if out else "")
         )
         if self.unread:
-            say(f"{counted(self.unread, 'request')} not worked on in time; their clients know")
+            say(f"{counted(self.unread, 'request')} not worked on in time, and told so")
         if not self.target:
             return
         parts = [f"{counted(self.sent, 'span')} sent to {self.target}"]
@@ -147,6 +148,10 @@ class Summary(msgspec.Struct, kw_only=True):
         say(", ".join(parts) + why)
 
 
+class _TooLateError(Exception):
+    """It is time to end, and not all of a request has been worked on."""
+
+
 class Receiving:
     """Receives until it is told to stop.
 
@@ -154,6 +159,7 @@ class Receiving:
         plan: What is received, and how.
         sink: Where spans go; None if they go nowhere.
         tell: Called with each fact.
+        stop: Set when it is time to end.
 
     Attributes:
         findings: Findings by severity.
@@ -163,9 +169,18 @@ class Receiving:
         CannotTellError: It cannot listen there.
     """
 
-    def __init__(self, plan: Plan, sink: Sink | None, tell: Callable[[Fact], object]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        sink: Sink | None,
+        tell: Callable[[Fact], object],
+        stop: threading.Event,
+    ) -> None:
         self.findings: Counter[Severity] = Counter()
         self._plan = plan
+        self._stop = stop
+        # When it has to be over, once it is time to end.
+        self._deadline: float | None = None
         self._sink = sink
         self._socket = listening(plan.host, plan.port)
         self.url = url_of(self._socket)
@@ -186,7 +201,7 @@ class Receiving:
             )
         )
         self._intake = Intake(plan.max_body, max_bytes=max(MAX_BYTES, 2 * plan.max_body))
-        self._rejected = 0
+        self._rejected = self._unread = 0
         self._failing = ""
         self._next_tick = 0.0
         self._server = uvicorn.Server(
@@ -229,7 +244,10 @@ class Receiving:
 
     def _work_on(self, parcel: Parcel) -> None:
         try:
-            answer = work_on(parcel, self._plan.max_body, self._hub.tell)
+            answer = work_on(parcel, self._plan.max_body, self._tell)
+        except _TooLateError:
+            self._unread += 1
+            answer = ENDING
         except Exception as error:
             if debugging():
                 raise
@@ -238,6 +256,17 @@ class Receiving:
             answer = Answer(400, "it cannot be dealt with")
         self._rejected += answer.rejected
         parcel.answer(answer)
+
+    def _tell(self, told: Told | Aside) -> None:
+        if self._stop.is_set() and time.monotonic() > self._end() - self._plan.timeout_s / 2:
+            raise _TooLateError
+        self._hub.tell(told)
+
+    def _end(self) -> float:
+        """Return when it has to be over, from the moment on when it is known that it ends."""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._plan.timeout_s
+        return self._deadline
 
     def _tell_trouble(self) -> None:
         outlet = self._outlet
@@ -252,19 +281,19 @@ class Receiving:
 
     def end(self) -> Summary:
         """End it in time: first requests that were taken, then sessions, then spans."""
-        deadline = time.monotonic() + self._plan.timeout_s
+        deadline = self._end()
         self._intake.end()
         while not self._intake.empty and time.monotonic() < deadline - self._plan.timeout_s / 2:
             parcel = self._intake.get(0.05)
             if parcel is not None:
                 self._work_on(parcel)
-        unread = 0
         while (parcel := self._intake.get(0)) is not None:
-            unread += 1
+            self._unread += 1
             parcel.answer(ENDING)
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(max(min(deadline - time.monotonic(), 1.5), 0))
+        self._socket.close()
         self._hub.close()
         sent = Sent()
         if self._outlet is not None:
@@ -282,7 +311,7 @@ class Receiving:
             sent=sent.sent,
             dropped=sent.dropped,
             left=sent.left,
-            unread=unread,
+            unread=self._unread,
             problem=sent.problem,
             errors=dict(counts.errors),
         )
@@ -302,7 +331,7 @@ def receive(
     stop = threading.Event()
     pipe = Pipe(tell, stop)
     with stopped_by_signals(stop):
-        receiving = Receiving(plan, sink, pipe)
+        receiving = Receiving(plan, sink, pipe, stop)
         if not plan.token and not is_loopback(plan.host):
             say(f"anybody who reaches {plan.host} may send: set --token, or listen on 127.0.0.1")
         try:

@@ -12,6 +12,7 @@ import hmac
 import queue
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -255,7 +256,7 @@ class _Endpoint:
 
         def answer(given: Answer) -> None:
             # The client may have gone, and the loop with it.
-            if not loop.is_closed():
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, future, given)
 
         if not self._intake.put(Parcel(body, packed, encoding, answer)):

@@ -236,6 +236,7 @@ class StreamHub:
         try:
             self._go_on(session, session.ordering.release())
         finally:
+            session.ordering.forget()
             self._closed[id_] = session.ordering
             if len(self._closed) > MAX_CLOSED:
                 self._closed.popitem(last=False)

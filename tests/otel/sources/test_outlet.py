@@ -183,3 +183,14 @@ def test_why_nothing_arrives_is_known_meanwhile() -> None:
     assert "no" in seen
     assert outlet.failing == ""
     outlet.close(5)
+
+
+def test_where_nobody_can_wait_what_does_not_fit_is_dropped_and_counted() -> None:
+    receiver = Receiver(gate=True)
+    outlet = Outlet(receiver, limit=3, lossy=True)
+    emit(outlet, *"abcdefg")
+    receiver.gate.set()
+    counts = outlet.close(5)
+    assert [name for batch in receiver.batches for name in batch] == ["a", "b", "c"]
+    assert (counts.sent, counts.dropped, counts.left) == (3, 4, 0)
+    assert counts.problem
