@@ -45,8 +45,8 @@ cover: $(READY) ## Run the unit tests and say which branches they leave out
 		--cov-report=term:skip-covered $(ARGS)
 
 # What cannot be built here is skipped by the tests that need it, and named at the end of the run.
-.PHONY: e2e
-e2e: $(READY) ## Run the slow tests: real servers, runtimes and browsers
+.PHONY: test-e2e
+test-e2e: $(READY) ## Run the slow tests: real servers, runtimes and browsers
 	@$(BIN)/python -m tests.e2e.programs || true
 	@$(BIN)/python -m pytest -m "slow or e2e" --timeout=600 $(ARGS)
 
