@@ -6,11 +6,11 @@ from typing import Annotated, Final
 
 import typer
 
-from dsh_otel.cli.choices import ContractChoice, Destination
+from dsh_otel.cli.choices import ContractChoice
 from dsh_otel.cli.exits import CannotTellError, ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import ChosenContract, Excluded, Presets, Rules, Severities
-from dsh_otel.cli.tail import AsJsonLines, Content, Output, Timeout, To
+from dsh_otel.cli.tail import AsJson, AsJsonLines, Content, Output, Timeout, To
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 4320
@@ -52,6 +52,7 @@ def receive(
         ),
     ] = MAX_BODY_MIB,
     jsonl: AsJsonLines = False,
+    json: AsJson = False,
     content: Content = False,
     contract: ChosenContract = ContractChoice.AUTO,
     rules: Rules = None,
@@ -74,6 +75,8 @@ def receive(
     from dsh_otel.cli.ruling import choose_rules
     from dsh_otel.export.sink import MissingExtraError
 
+    quiet = is_quiet(context, quiet=quiet)
+    told = tailing.telling(jsonl=jsonl, json=json, quiet=quiet, to=to, output=output)
     if tailing.is_disabled():
         raise typer.Exit(ExitCode.OK)
     try:
@@ -91,12 +94,4 @@ def receive(
         timeout_s=timeout,
     )
     sink = tailing.make_live_sink(to, output)
-    quiet = is_quiet(context, quiet=quiet)
-    tell = tailing.teller(jsonl=jsonl, silent=to is Destination.CONSOLE or (quiet and not jsonl))
-    summary = receiving.receive(plan, sink, tell, quiet=quiet)
-    if jsonl:
-        typer.echo(summary.as_json())
-    if not quiet or not summary.complete:
-        summary.tell()
-    if not summary.complete:
-        raise typer.Exit(ExitCode.FAILED)
+    told.end(receiving.receive(plan, sink, told.facts(), quiet=quiet))

@@ -69,6 +69,10 @@ AsJsonLines = Annotated[
     typer.Option("--jsonl", help="Print one JSON object for each fact, and one at the end."),
 ]
 
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print only what was done, at the end, as JSON.")
+]
+
 
 def tail(
     context: typer.Context,
@@ -103,6 +107,7 @@ def tail(
         bool, typer.Option("--from-start", help="Begin with everything that is there.")
     ] = False,
     jsonl: AsJsonLines = False,
+    json: AsJson = False,
     content: Content = False,
     contract: ChosenContract = ContractChoice.AUTO,
     rules: Rules = None,
@@ -134,6 +139,8 @@ def tail(
             start = since_ms(since)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
+    quiet = is_quiet(context, quiet=quiet)
+    told = tailing.telling(jsonl=jsonl, json=json, quiet=quiet, to=to, output=output)
     if tailing.is_disabled():
         raise typer.Exit(ExitCode.OK)
     sink = tailing.make_live_sink(to, output)
@@ -147,12 +154,4 @@ def tail(
         poll_s=poll,
         timeout_s=timeout,
     )
-    quiet = is_quiet(context, quiet=quiet)
-    tell = tailing.teller(jsonl=jsonl, silent=to is Destination.CONSOLE or (quiet and not jsonl))
-    summary = tailing.follow(plan, sink, tell, quiet=quiet)
-    if jsonl:
-        typer.echo(summary.as_json())
-    if not quiet or not summary.complete:
-        summary.tell()
-    if not summary.complete:
-        raise typer.Exit(ExitCode.FAILED)
+    told.end(tailing.follow(plan, sink, told.facts(), quiet=quiet))

@@ -6,15 +6,16 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import typer
 
 from dsh_core.events import Contract
 from dsh_otel.cli.choices import ContractChoice, Destination
-from dsh_otel.cli.exits import CannotTellError, say
+from dsh_otel.cli.exits import CannotTellError, ExitCode, say
 from dsh_otel.cli.exporting import make_sink
 from dsh_otel.cli.following import Following, Plan, Summary
 from dsh_otel.cli.live_lines import LinePrinter
@@ -32,6 +33,7 @@ SIGNALS: Final = (
     *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()),
 )
 DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
+STDOUT: Final = "-"
 
 
 def is_disabled() -> bool:
@@ -64,26 +66,91 @@ def make_live_sink(to: Destination | None, output: Path | None) -> Sink | None:
     return make_sink(to, output or DEFAULT_FILE, append=True)
 
 
-def teller(*, jsonl: bool, silent: bool) -> Callable[[Fact], object]:
-    """Return what tells facts, on standard output.
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What is told on standard output.
+
+    Attributes:
+        jsonl: Facts and the summary as JSON, one object a line.
+        json: The summary alone.
+        quiet: Nothing that is only good to know.
+        taken: Whether spans go there, and nothing else can.
+    """
+
+    jsonl: bool
+    json: bool
+    quiet: bool
+    taken: bool
+
+    def facts(self) -> Callable[[Fact], object]:
+        """Return what tells facts."""
+        if self.jsonl:
+            return _json_lines()
+        if self.json or self.quiet or self.taken:
+            return lambda _fact: None
+        out = stdout()
+        return LinePrinter(console(out, colour=wants_colour(out)))
+
+    def end(self, summary: Ended) -> None:
+        """Tell the summary, and end the command.
+
+        Raises:
+            typer.Exit: With the exit code.
+        """
+        if self.jsonl or self.json:
+            typer.echo(summary.as_json())
+        if not self.quiet or not summary.complete:
+            summary.tell()
+        raise typer.Exit(ExitCode.OK if summary.complete else ExitCode.FAILED)
+
+
+class Ended(Protocol):
+    """What a command did that goes on until it is ended."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was seen has arrived."""
+
+    def as_json(self) -> str:
+        """Return it as one JSON object."""
+
+    def tell(self) -> None:
+        """Say it to people."""
+
+
+def telling(
+    *, jsonl: bool, json: bool, quiet: bool, to: Destination | None, output: Path | None
+) -> Telling:
+    """Return what is told on standard output.
 
     Args:
-        jsonl: As JSON, one object a line.
-        silent: Not at all.
+        jsonl: Whether facts are to be told as JSON.
+        json: Whether the summary alone is.
+        quiet: Whether what is only good to know is left out.
+        to: Where spans go.
+        output: The file, if it is one.
+
+    Raises:
+        typer.BadParameter: Two things would be mixed there.
     """
-    if jsonl:
-        out = stdout(exact=True)
-        encode = msgspec.json.Encoder().encode
+    taken = to is Destination.CONSOLE or (to is Destination.FILE and str(output) == STDOUT)
+    if jsonl and json:
+        raise typer.BadParameter("--jsonl and --json exclude each other")
+    if taken and (jsonl or json):
+        option = "--jsonl" if jsonl else "--json"
+        raise typer.BadParameter(f"{option} needs standard output: send the spans elsewhere")
+    return Telling(jsonl=jsonl, json=json, quiet=quiet, taken=taken)
 
-        def write(fact: Fact) -> None:
-            out.write(encode(fact).decode() + "\n")
-            out.flush()
 
-        return write
-    if silent:
-        return lambda _fact: None
-    out = stdout()
-    return LinePrinter(console(out, colour=wants_colour(out)))
+def _json_lines() -> Callable[[Fact], object]:
+    out = stdout(exact=True)
+    encode = msgspec.json.Encoder().encode
+
+    def write(fact: Fact) -> None:
+        out.write(encode(fact).decode() + "\n")
+        out.flush()
+
+    return write
 
 
 @contextmanager
