@@ -396,7 +396,7 @@ class Checker:
         """Judge nothing any more: somebody else's rules have broken what all rules share."""
         self.disabled += [rules.owner for rules in suspects]
         named = [(rules.cls, self._origins.get(rules.cls, "")) for rules in suspects]
-        _logger.error("%s", stopped(named, error, seq))
+        self._log(stopped(named, error, seq), error, seq)
         found = self._resumes.collect()
         self._run = self._fresh(frozenset())
         self._run.findings = found
@@ -406,4 +406,8 @@ class Checker:
 
     def _tell(self, cls: type[RuleSet], error: Exception, seq: int) -> None:
         self.disabled.append(cls.owner)
-        _logger.error("%s", switched_off(cls, self._origins.get(cls, ""), error, seq))
+        self._log(switched_off(cls, self._origins.get(cls, ""), error), error, seq)
+
+    def _log(self, text: str, error: Exception, seq: int) -> None:
+        # The text of the error may quote the session: whoever wants it has to ask for it.
+        _logger.error("%s", text, extra={"error": error, "seq": seq})

@@ -204,18 +204,19 @@ def is_foreign(cls: type[RuleSet]) -> bool:
     return not cls.__module__.startswith(SHIPPED)
 
 
-def switched_off(cls: type[RuleSet], origin: str, error: Exception, seq: int) -> str:
+def switched_off(cls: type[RuleSet], origin: str, error: Exception) -> str:
     """Say that a rule set is switched off, whose it is, why, and where its failure is.
+
+    It is the same text for all sessions, so that whoever speaks of many can say it once.
 
     Args:
         cls: Its class.
         origin: The package that brought it, with its version, empty if that is not known.
         error: What came out of it.
-        seq: The event at which it did.
     """
     return (
-        f"the rules of {cls.owner!r} are switched off for this session: {reason(error)} at seq "
-        f"{seq} ({_name(cls, origin)}, {place(cls, error)})"
+        f"the rules of {cls.owner} ({_name(cls, origin)}) failed at {place(cls, error)} and were "
+        f"switched off: {reason(error)}; tell its authors, or exclude 'owner:{cls.owner}'"
     )
 
 
@@ -227,8 +228,9 @@ def stopped(suspects: Iterable[tuple[type[RuleSet], str]], error: Exception, seq
         error: What went wrong.
         seq: The event at which it did.
     """
+    end = f"no further than seq {seq}" if seq >= 0 else "no further than its start"
     return (
-        f"this session is checked no further than seq {seq}: {type(error).__name__} "
+        f"this session is checked {end}: {type(error).__name__} "
         f"({place(Foreign, error)}), perhaps because of what rules of other packages have changed: "
         + "; ".join(_name(cls, origin) for cls, origin in suspects)
     )

@@ -13,7 +13,7 @@ from dsh_core.contract.run import SourceKind
 from dsh_core.logs.find import STDIN, LogFile, NoLogError, default_home, search_logs
 from dsh_otel.cli.choices import OutputFormat
 from dsh_otel.cli.exits import CannotTellError, debugging, say
-from dsh_otel.cli.formats.words import counted, overview, severities, switched_off
+from dsh_otel.cli.formats.words import counted, outcome, overview, switched_off
 from dsh_otel.cli.output import console, is_terminal, wants_colour
 from dsh_otel.cli.progress import CheckProgress
 from dsh_otel.cli.totals import Totals
@@ -112,6 +112,7 @@ class Check:
             writer: What to write with.
             out: The stream it writes to.
         """
+        told: set[str] = set()
         totals = Totals(missing=len(self.missing), chosen=self.ruling.entries)
         with CheckProgress(self._console(), len(self.logs), shared=is_terminal(out)) as progress:
             writer.begin()
@@ -127,8 +128,10 @@ class Check:
                     with progress.hidden():
                         writer.session(report)
                         out.flush()
-                        if report.disabled:
-                            say(_incomplete(report))
+                        failed = switched_off(report)
+                        if failed and failed not in told:
+                            told.add(failed)
+                            say(f"{report.name} is the first log that was not checked in full")
                 progress.checked()
             writer.end(totals)
         return totals
@@ -170,10 +173,6 @@ def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
         output: The file that holds the data.
     """
     if output is not None:
-        say(f"{overview(totals)}: {severities(totals.findings)}; written to {output}")
+        say(f"{overview(totals)}: {outcome(totals)}; written to {output}")
     elif totals.unreadable and written not in {OutputFormat.TEXT, OutputFormat.GITHUB}:
         say(f"{counted(totals.unreadable, 'log')} of {totals.sessions:,} cannot be read")
-
-
-def _incomplete(report: SessionReport) -> str:
-    return f"{report.name}: {switched_off(report)}. Please tell whoever wrote them."

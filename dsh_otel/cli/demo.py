@@ -30,6 +30,7 @@ def demo(
     from dsh_otel.cli.choices import Destination, FailOn, OutputFormat
     from dsh_otel.cli.exits import CannotTellError
     from dsh_otel.cli.formats import make_writer
+    from dsh_otel.cli.formats.words import counted
     from dsh_otel.cli.formats.writer import Settings
     from dsh_otel.cli.output import stdout, wants_colour
     from dsh_otel.cli.ruling import choose_rules
@@ -66,14 +67,16 @@ def demo(
             return
         _title(f"$ dsh-otel export {home} --to file --output {output}")
         result = work.run(sink)
-    if not result.complete:
-        raise CannotTellError(f"{output} could not be written: {result.problem}")
+    if result.lost or not result.sent:
+        raise CannotTellError(f"cannot write {output}: {result.problem}")
     typer.echo(f"{result.sent:,} spans of {result.sessions} sessions are in {output}.")
     typer.echo(
         "A Collector reads the file with its otlpjsonfile receiver. To send the same to a\n"
         "collector, Jaeger or Tempo that listens for OTLP over HTTP:\n"
         f"  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dsh-otel export {home} --to otlp"
     )
+    if result.incomplete:
+        raise CannotTellError(f"{counted(result.incomplete, 'log')} not checked in full")
 
 
 def _title(text: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEBUG: Final = "DSH_OTEL_DEBUG"
-"""Set to anything but ``0``, this environment variable shows where an internal error comes from."""
+"""Set to anything but ``0``, this environment variable shows where errors come from."""
 
 
 class ExitCode(IntEnum):
@@ -69,17 +69,30 @@ def say(message: str) -> None:
 
 
 class _Saying(logging.Handler):
-    """Says what is logged as the command says everything else."""
+    """Says what is logged as the command says everything else, and nothing twice."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage())
+        message = record.getMessage()
+        if message in self._said:
+            return
+        self._said.add(message)
+        say(message)
+        error = getattr(record, "error", None)
+        if debugging() and isinstance(error, Exception):
+            seq = getattr(record, "seq", -1)
+            say(f"it failed {f'at seq {seq}' if seq >= 0 else 'when the session started'}:")
+            sys.excepthook(type(error), error, error.__traceback__)
 
 
 @contextmanager
 def said_logs() -> Iterator[None]:
     """Say meanwhile what our packages log."""
     loggers = [logging.getLogger(name) for name in ("dsh_core", "dsh_otel")]
-    handler = _Saying(logging.WARNING)
+    handler = _Saying()
     for logger in loggers:
         logger.addHandler(handler)
     try:

@@ -158,7 +158,6 @@ def _run(
     from dsh_core.contract.run import SourceKind
     from dsh_otel.cli.checking import choose_logs
     from dsh_otel.cli.exits import ExitCode, say
-    from dsh_otel.cli.formats.words import switched_off
 
     counts: dict[str, int | None] = dict.fromkeys(catalogue.entries)
     found = choose_logs(places, None)
@@ -175,7 +174,6 @@ def _run(
             say(report.error)
             unread += 1
         if report.disabled:
-            say(f"{report.path}: {switched_off(report)}")
             failed = True
         for id_ in report.evaluated:
             counts[id_] = counts[id_] or 0

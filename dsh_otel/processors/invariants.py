@@ -26,6 +26,9 @@ MAX_FINDINGS: Final = 32
 
 MAX_RULES: Final = 16
 
+RULES_OF: Final = "the rules of "
+"""With an owner: what is counted when those rules failed. What was wrong is logged."""
+
 
 class InvariantSpanProcessor(SessionSpanProcessor):
     """Checks every session that it sees, and writes what it finds.
@@ -108,7 +111,7 @@ class InvariantSpanProcessor(SessionSpanProcessor):
         if checker is not None:
             findings = checker.finish(final=self._final)
             for owner in checker.disabled:
-                session.guard.count(f"the rules of {owner}")
+                session.guard.count(RULES_OF + owner)
             if findings:
                 self._write(findings, span)
 

@@ -134,7 +134,7 @@ class TestVerdict:
         """A session that keeps its contract ends with 0."""
         outcome = run("check", write(tmp_path / "a.jsonl", *CLEAN))
         assert (outcome.exit_code, outcome.stderr) == (0, "")
-        assert outcome.stdout == "1 session, 2 events: no findings\n"
+        assert outcome.stdout == "1 log, 2 events: no findings\n"
 
     def test_violation(self, tmp_path: Path) -> None:
         """A broken contract ends with 1."""
@@ -191,7 +191,9 @@ class TestVerdict:
         write(tmp_path / "b.jsonl", *CLEAN)
         outcome = run("check", tmp_path)
         assert outcome.exit_code == 1
-        assert outcome.stdout.endswith("\n2 sessions, 2 events, 1 unreadable: no findings\n")
+        assert outcome.stdout.endswith(
+            "\n2 logs, 2 events, 1 unreadable: incomplete, no findings in the rest\n"
+        )
 
     def test_finding_beats_unreadable(self, tmp_path: Path) -> None:
         """A finding that counts is certain, so it outweighs what could not be read."""
@@ -228,7 +230,7 @@ class TestVerdict:
         outcome = run("check", tmp_path)
         assert outcome.exit_code == 2
         assert "a.jsonl: error: internal error: KeyError: 'turn'" in outcome.stdout
-        assert "2 sessions, 2 events, 1 unreadable" in outcome.stdout
+        assert "2 logs, 2 events, 1 unreadable" in outcome.stdout
         assert run("check", tmp_path, env={"DSH_OTEL_DEBUG": "1"}).exit_code == 70
 
     def test_broken_rule(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +248,8 @@ class TestVerdict:
         log = write(tmp_path / "a.jsonl", *CLEAN)
         outcome = run("check", log)
         assert outcome.exit_code == 2
-        assert f"dsh-otel: {log}: the rules of session failed" in outcome.stderr
+        assert "dsh-otel: the rules of session (" in outcome.stderr
+        assert f"dsh-otel: {log} is the first log that was not checked in full" in outcome.stderr
 
 
 class TestUsage:
@@ -365,9 +368,7 @@ class TestOptions:
         log, report = write(tmp_path / "a.jsonl", *OVERLAP), tmp_path / "report"
         outcome = run("check", log, "--json", "-o", report)
         assert (outcome.exit_code, outcome.stdout) == (1, "")
-        assert outcome.stderr == (
-            f"dsh-otel: 1 session, 3 events: 1 violation; written to {report}\n"
-        )
+        assert outcome.stderr == (f"dsh-otel: 1 log, 3 events: 1 violation; written to {report}\n")
         assert report.read_text() == run("check", log, "--json").stdout
 
     def test_no_colour_in_files(self, tmp_path: Path) -> None:
@@ -426,7 +427,7 @@ class TestText:
         write(tmp_path / "c.jsonl", START, STEP, result("c9"), STEP_END, END)
         write(tmp_path / "d.jsonl", *ADVICE)
         assert run("check", tmp_path).stdout.split("\n\n")[1].splitlines() == [
-            "4 sessions, 16 events",
+            "4 logs, 16 events",
             "      3 violations  turn.overlap \u00d72, tool.result-without-call",
             "      1 advice      tool.call-unanswered",
         ]

@@ -54,7 +54,7 @@ def test_the_console_is_the_default_and_shows_findings_in_place(tmp_path: Path) 
         "turn 1 invoke_agent dsh  1 ms  completed",
         "└── violation turn.overlap: turn 1 starts while turn 0 is open  seq 1",
     ]
-    assert "1 session: 2 spans shown; 1 violation" in result.stderr
+    assert "1 log: 2 spans shown; 1 violation" in result.stderr
 
 
 def test_a_file_holds_otlp_json_lines_and_is_the_same_each_time(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_spans_that_the_receiver_refuses_are_not_among_those_that_went(
     assert result.exit_code == (ExitCode.FAILED if sent else ExitCode.CANNOT_TELL)
     told = json.loads(result.stdout)
     assert (told["sent"], told["lost"], told["refused"]) == (sent, 0, refused)
-    assert f"7 sessions: {sent} spans went to http://receiver" in result.stderr
+    assert f"7 logs: {sent} spans went to http://receiver" in result.stderr
     assert f"{refused} refused by http://receiver: the receiver says: too old" in result.stderr
 
 
@@ -180,7 +180,7 @@ def test_an_unreadable_log_is_told_and_the_others_are_exported(tmp_path: Path) -
     result = run("export", tmp_path, "--to", "file", "-o", tmp_path / "a.json")
     assert result.exit_code == ExitCode.FAILED
     assert "bad.jsonl: not a session log" in result.stderr
-    assert "1 session: 1 span went to" in result.stderr
+    assert "1 log: 1 span went to" in result.stderr
 
 
 def test_the_file_of_an_earlier_export_is_no_log(

@@ -327,7 +327,7 @@ class TestGithub:
             f"error file={logs}/5-empty.jsonl,title=unreadable",
         ]
         assert lines[4:] == [
-            "dsh-otel: 5 sessions, 12 events, 1 unreadable: 1 violation, 1 damage, 1 advice"
+            "dsh-otel: 5 logs, 12 events, 1 unreadable: 1 violation, 1 damage, 1 advice"
         ]
 
     def test_escaping(self) -> None:

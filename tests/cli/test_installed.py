@@ -62,8 +62,53 @@ def test_a_rule_that_fails_is_no_clean_verdict(
     assert outcome.exit_code == 2
     said = outcome.stderr.splitlines()
     assert all(line.startswith("dsh-otel: ") for line in said)
-    assert "the rules of 'acme' are switched off for this session: ZeroDivisionError" in said[0]
-    assert f"{__name__}.{value.partition(':')[2]}, {__file__}:" in said[0]
+    name = f"{__name__}.{value.partition(':')[2]}"
+    assert f"the rules of acme ({name}) failed at {__file__}:" in said[0]
+    assert "and were switched off: ZeroDivisionError; tell its authors, or exclude" in said[0]
+
+
+@pytest.mark.parametrize("command", ["check", "export", "rules --run", "demo -o"])
+def test_a_rule_that_fails_on_many_logs_is_told_once(
+    install: Any, tmp_path: Path, command: str
+) -> None:
+    """It is one fault; how many logs it concerns is a number."""
+    install(RAISING)
+    places = [tmp_path / "spans.json"]
+    if command != "demo -o":
+        places = [write(tmp_path / name, *CLEAN) for name in ("a.jsonl", "b.jsonl")]
+    outcome = run(*command.split(), *(places if "rules" not in command else places[:1]))
+    assert outcome.exit_code == 2
+    assert outcome.stderr.count("were switched off") == 1
+    assert "cannot write" not in outcome.stderr
+    if command in {"check", "export"}:
+        assert "2 incomplete" in outcome.output
+    if command == "demo -o":
+        assert places[0].stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("output_format", "said"),
+    [("junit", 'type="incomplete"'), ("github", "title=incomplete::"), ("sarif", "switched off")],
+)
+def test_a_log_not_checked_in_full_is_not_an_unreadable_one(
+    install: Any, tmp_path: Path, output_format: str, said: str
+) -> None:
+    """It was read; only some rules are missing."""
+    install(RAISING)
+    path = write(tmp_path / "a.jsonl", *CLEAN)
+    assert said in run("check", path, "--format", output_format).stdout
+
+
+@pytest.mark.parametrize("value", [RAISING, UNMADE])
+def test_the_author_of_a_rule_sees_where_it_fails(install: Any, tmp_path: Path, value: str) -> None:
+    """Only on demand: what an error says may quote the log."""
+    install(value)
+    path = write(tmp_path / "a.jsonl", *CLEAN)
+    assert "Traceback" not in run("check", path).stderr
+    shown = run("check", path, env={"DSH_OTEL_DEBUG": "1"}).stderr
+    assert "\nZeroDivisionError\n" in shown
+    moment = "at seq 0" if value == RAISING else "when the session started"
+    assert f"it failed {moment}:" in shown
 
 
 def test_the_others_judge_all_the_same(install: Any, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_check_goes_on_past_a_wrong_path_names_it_and_ends_with_2(
         assert result.exit_code == ExitCode.CANNOT_TELL
         assert result.stderr == f"dsh-otel: {nope}: no such file or folder\n"
         assert ("turn.overlap" in result.stdout) is (log is OVERLAP)
-        assert f"2 sessions, {len(log)} events, 1 unreadable" in result.stdout
+        assert f"2 logs, {len(log)} events, 1 unreadable" in result.stdout
         assert str(nope) not in result.stdout
 
 

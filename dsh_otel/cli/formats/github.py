@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.findings import Severity
-from dsh_otel.cli.formats.words import counted, overview, severities, told, whose
+from dsh_otel.cli.formats.words import counted, outcome, overview, switched_off, told, whose
 from dsh_otel.cli.plain import printable
 
 if TYPE_CHECKING:
@@ -53,11 +53,13 @@ class Format:
             self._annotate(
                 "error", report.path, None, "unreadable", session + printable(report.reason)
             )
+        if report.disabled:
+            self._annotate("error", report.path, None, "incomplete", session + switched_off(report))
 
     def end(self, totals: Totals) -> None:
         """Write the summary as a plain line of the log."""
         if self._settings.summary:
-            self._out.write(f"dsh-otel: {overview(totals)}: {severities(totals.findings)}\n")
+            self._out.write(f"dsh-otel: {overview(totals)}: {outcome(totals)}\n")
 
     def _annotate(
         self, command: str, path: str, line: int | None, title: str, message: str

@@ -54,7 +54,7 @@ class Format:
             f'  <testsuite name={path} tests="{1 + len(by_rule)}" failures="{failures}" '
             f'errors="{int(bool(problem))}" skipped="0">\n'
         )
-        self._readable(path, problem)
+        self._readable(path, "unreadable" if report.reason else "incomplete", problem)
         for rule, found in by_rule.items():
             self._rule(path, rule, found)
         self._out.write("  </testsuite>\n")
@@ -63,10 +63,10 @@ class Format:
         """Close the document."""
         self._out.write("</testsuites>\n")
 
-    def _readable(self, path: str, error: str) -> None:
+    def _readable(self, path: str, kind: str, error: str) -> None:
         case = f"    <testcase classname={path} name={_attribute(_READABLE)}"
         if error:
-            problem = f'<error type="unreadable" message={_attribute(error)}/>'
+            problem = f'<error type="{kind}" message={_attribute(error)}/>'
             self._out.write(f"{case}>\n      {problem}\n    </testcase>\n")
         else:
             self._out.write(f"{case}/>\n")

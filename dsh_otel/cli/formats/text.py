@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.findings import Severity
-from dsh_otel.cli.formats.words import TIMES, counted, overview, place, repeats, whose
+from dsh_otel.cli.formats.words import TIMES, counted, outcome, overview, place, repeats, whose
 from dsh_otel.cli.output import console
 from dsh_otel.cli.plain import printable
 
@@ -72,7 +72,7 @@ class Format:
         if totals.findings or totals.unreadable == totals.sessions:
             self._line((overview(totals), "bold"))
         else:
-            self._line((overview(totals), "bold"), (": no findings", ""))
+            self._line((overview(totals), "bold"), (f": {outcome(totals)}", ""))
         for severity in Severity:
             number = totals.findings[severity]
             if number:

@@ -68,10 +68,20 @@ def switched_off(report: SessionReport) -> str:
     """Say which rules failed on a log, empty if none did."""
     if not report.disabled:
         return ""
-    return f"the rules of {', '.join(report.disabled)} failed and were switched off for this log"
+    return f"the rules of {', '.join(report.disabled)} failed and were switched off"
 
 
 def overview(totals: Totals) -> str:
     """Return what was looked at, in words."""
-    text = f"{counted(totals.sessions, 'session')}, {counted(totals.events, 'event')}"
-    return f"{text}, {totals.unreadable:,} unreadable" if totals.unreadable else text
+    text = f"{counted(totals.sessions, 'log')}, {counted(totals.events, 'event')}"
+    parts = {"unreadable": totals.unreadable, "incomplete": totals.incomplete}
+    return text + "".join(f", {number:,} {word}" for word, number in parts.items() if number)
+
+
+def outcome(totals: Totals) -> str:
+    """Return what was found, in words: nothing found is no good news of what was not looked at."""
+    if totals.findings or not (totals.unreadable or totals.incomplete):
+        return severities(totals.findings)
+    if totals.unreadable == totals.sessions:
+        return "nothing was checked"
+    return "incomplete, no findings in the rest"

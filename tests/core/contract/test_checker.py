@@ -336,8 +336,8 @@ class TestBrokenRules:
         assert seen == [e.type for e in built(LOG)] + ["assistant/chunk", "turn/end", "end False"]
         assert rules(violations(found)) == ["step.event-outside", "turn.end-mismatch"]
         (record,) = caplog.records
-        assert f"the rules of {broken.owner!r} are switched off" in record.getMessage()
-        assert ": ZeroDivisionError at seq " in record.getMessage()
+        assert record.getMessage().startswith(f"the rules of {broken.owner} (")
+        assert "switched off: ZeroDivisionError; " in record.getMessage()
 
     def test_two_may_break_at_once(self) -> None:
         """When the next set in line raises as well, both are off and a third one goes on."""

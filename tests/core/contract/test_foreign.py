@@ -109,8 +109,8 @@ class TestBrokenSets:
         assert checker.disabled == ["acme"]
         (record,) = caplog.records
         text = record.getMessage()
-        assert text.startswith("the rules of 'acme' are switched off for this session: ")
-        assert f"(acme-rules 1.2, {__name__}.Odd, " in text
+        assert text.startswith(f"the rules of acme (acme-rules 1.2, {__name__}.Odd) failed at ")
+        assert " and were switched off: " in text
 
     @pytest.mark.parametrize(
         ("cls", "function"),
@@ -126,8 +126,8 @@ class TestBrokenSets:
     ) -> None:
         """It is that of the line that raises."""
         check(cls, single=True)
-        place = f"{__file__}:{function.__code__.co_firstlineno + 1})"
-        assert caplog.records[0].getMessage().endswith(place)
+        place = f"{__file__}:{function.__code__.co_firstlineno + 1} and"
+        assert f" failed at {place} " in caplog.records[0].getMessage()
 
     def test_the_place_of_what_never_ran_is_where_it_is_defined(
         self, caplog: pytest.LogCaptureFixture
@@ -136,8 +136,8 @@ class TestBrokenSets:
             """Take one argument too few."""
 
         check(listening(short), single=True)
-        place = f"{__file__}:{short.__code__.co_firstlineno})"
-        assert caplog.records[0].getMessage().endswith(place)
+        place = f"{__file__}:{short.__code__.co_firstlineno} and"
+        assert f" failed at {place} " in caplog.records[0].getMessage()
 
     @pytest.mark.parametrize("function", [fails, leaves, lambda: None])
     def test_live_facts(self, function: Any) -> None:

@@ -274,7 +274,7 @@ def test_the_command_line_finds_nothing_wrong_with_what_is_written(tmp_path: Pat
 
     with_store(main)
     outcome = run_command("check", str(tmp_path))
-    assert (outcome.exit_code, outcome.stdout) == (0, "1 session, 5 events: no findings\n")
+    assert (outcome.exit_code, outcome.stdout) == (0, "1 log, 5 events: no findings\n")
 
 
 # (a) Files that belong to another history

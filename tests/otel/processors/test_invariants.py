@@ -405,7 +405,8 @@ def test_a_rule_that_raises_is_switched_off_and_the_others_go_on(logged: Logged)
     spans = Tracing(V4, checks).run(script.events)
     assert [violations(span)["dsh.violation.count"] for span in spans] == [1, 1]
     (message,) = logged.take()
-    assert "the rules of 'broken' are switched off for this session: ZeroDivisionError" in message
+    assert message.startswith("the rules of broken (")
+    assert "were switched off: ZeroDivisionError" in message
 
 
 def test_a_callback_that_raises_is_said_once_and_hides_no_finding(logged: Logged) -> None:
