@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -15,6 +14,7 @@ from dsh_otel.cli.selection import (
     Excluded,
     FromSource,
     IsFinal,
+    Output,
     Presets,
     Rules,
     Severities,
@@ -62,10 +62,7 @@ def check(
         typer.Option("--format", help="How to write; text by default.", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False),
-    ] = None,
+    output: Output = None,
     max_findings: Annotated[
         int,
         typer.Option(

@@ -118,7 +118,10 @@ def mapped_errors() -> Iterator[None]:
         silence(sys.stdout)
         raise typer.Exit(ExitCode.PIPE_CLOSED) from error
     except OSError as error:
-        say(describe(error))
+        # Whatever is read or opened is named; only a stream has no name.
+        say(describe(error) if error.filename is not None else unwritable(error))
+        if error.filename is None:
+            silence(sys.stdout)
         raise typer.Exit(ExitCode.CANNOT_TELL) from error
     except typer.BadParameter as error:
         # The parser's own words, of no use to whoever mistyped a value.
@@ -155,6 +158,19 @@ def describe(error: OSError) -> str:
     return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
+def unwritable(error: OSError, place: str = "") -> str:
+    """Say that something cannot be written, and how to go on.
+
+    Args:
+        error: What the operating system says.
+        place: What cannot be written, if the error does not name it; empty for standard output.
+    """
+    if error.filename is None and not place:
+        return f"cannot write standard output: {describe(error)}"
+    where = describe(error) if error.filename is not None else f"{place}: {describe(error)}"
+    return f"cannot write {where}; name another file with --output"
+
+
 def flush_stdout() -> ExitCode:
     """Write what is still buffered.
 
@@ -171,7 +187,7 @@ def flush_stdout() -> ExitCode:
         return ExitCode.PIPE_CLOSED
     except OSError as error:
         silence(sys.stdout)
-        say(f"standard output: {describe(error)}")
+        say(unwritable(error))
         return ExitCode.CANNOT_TELL
     return ExitCode.OK
 

@@ -16,7 +16,7 @@ from dsh_core.contract.run import SourceKind
 from dsh_core.logs.reader import UnsupportedFormatError
 from dsh_otel.clean import Privacy, clean_text
 from dsh_otel.cli.choices import Destination
-from dsh_otel.cli.exits import CannotTellError, ExitCode, say
+from dsh_otel.cli.exits import CannotTellError, ExitCode, say, unwritable
 from dsh_otel.cli.formats.words import counted, severities
 from dsh_otel.cli.output import console, is_terminal, stdout, wants_colour
 from dsh_otel.cli.progress import CheckProgress
@@ -214,7 +214,10 @@ def make_sink(to: Destination, path: Path, *, append: bool = False) -> Sink:
         if to is Destination.FILE:
             from dsh_otel.export.file import FileSink
 
-            return FileSink(str(path), append=append)
+            try:
+                return FileSink(str(path), append=append)
+            except OSError as error:
+                raise CannotTellError(unwritable(error)) from error
         if to is Destination.OTLP:
             from dsh_otel.export.otlp import OtlpSink, SettingError
 

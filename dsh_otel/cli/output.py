@@ -6,9 +6,9 @@ import io
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from dsh_otel.cli.exits import CannotTellError, describe
+from dsh_otel.cli.exits import CannotTellError, silence, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,14 +32,25 @@ def opened(path: Path | None, *, exact: bool) -> Iterator[TextIO]:
         CannotTellError: The place cannot be written to.
     """
     if path is None:
-        yield stdout(exact=exact)
+        try:
+            yield stdout(exact=exact)
+        except OSError as error:
+            _refuse(error, "")
         return
     try:
-        stream = path.open("w", encoding="utf-8", newline="\n")
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
     except OSError as error:
-        raise CannotTellError(f"cannot write {describe(error)}") from error
-    with stream:
-        yield stream
+        _refuse(error, str(path))
+
+
+def _refuse(error: OSError, place: str) -> NoReturn:
+    if isinstance(error, BrokenPipeError) or error.filename not in {None, place}:
+        raise error
+    if not place:
+        # What is still buffered would be refused once more at the end.
+        silence(sys.stdout)
+    raise CannotTellError(unwritable(error, place)) from error
 
 
 def stdout(*, exact: bool = False) -> TextIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,6 +61,26 @@ Presets = Annotated[
         "--preset",
         metavar="NAME",
         help="A permission preset that is configured; with it, any other is a finding. Repeatable.",
+        show_default=False,
+    ),
+]
+
+STDOUT = Path("-")
+
+
+def _file(path: Path | None) -> Path | None:
+    """Return the file to write, None for standard output."""
+    return None if path == STDOUT else path
+
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to a file; - is standard output.",
+        callback=_file,
         show_default=False,
     ),
 ]

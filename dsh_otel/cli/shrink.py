@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +10,14 @@ from dsh_otel.cli.choices import ContractChoice, Source
 from dsh_otel.cli.complete import complete_patterns
 from dsh_otel.cli.exits import ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
-from dsh_otel.cli.selection import ChosenContract, FromSource, IsFinal, Presets, Severities
+from dsh_otel.cli.selection import (
+    ChosenContract,
+    FromSource,
+    IsFinal,
+    Output,
+    Presets,
+    Severities,
+)
 
 MAX_CHECKS: Final = 20_000
 MAX_EVENTS: Final = 1_000_000
@@ -68,10 +74,7 @@ def shrink(
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document with the log in it.")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False),
-    ] = None,
+    output: Output = None,
     max_checks: Annotated[
         int,
         typer.Option(

@@ -51,7 +51,7 @@ def choose_log(place: str, output: Path | None) -> LogFile:
     # The search may take long: what can be known of its end is said before.
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         reason = "Is a directory" if output.is_dir() else "No such file or directory"
-        raise CannotTellError(f"cannot write {output}: {reason}")
+        raise CannotTellError(f"cannot write {output}: {reason}; name another file with --output")
     return logs[0]
 
 

@@ -19,10 +19,17 @@ T = TypeVar("T")
 
 
 class _Watched:
-    """A text stream that remembers why a write failed; the exporter only says that it did."""
+    """A text stream that remembers why a write failed; the exporter only says that it did.
 
-    def __init__(self, stream: IO[str]) -> None:
+    Args:
+        stream: The stream.
+        replace: Whether what is in the file goes away when something is written.
+    """
+
+    def __init__(self, stream: IO[str], *, replace: bool) -> None:
         self._stream = stream
+        self._replace = replace
+        self.written = False
         self.problem = ""
         self.pipe_closed = False
 
@@ -31,13 +38,19 @@ class _Watched:
         return self._stream.closed
 
     def write(self, text: str) -> int:
-        return self._watch(lambda: self._stream.write(text))
+        return self._watch(lambda: self._write(text))
 
     def flush(self) -> None:
         self._watch(self._stream.flush)
 
     def close(self) -> None:
         self._watch(self._stream.close)
+
+    def _write(self, text: str) -> int:
+        if self._replace and not self.written:
+            self._stream.truncate(0)
+        self.written = True
+        return self._stream.write(text)
 
     def _watch(self, action: Callable[[], T]) -> T:
         try:
@@ -50,6 +63,8 @@ class _Watched:
 
 class FileSink:
     """Writes OTLP JSON lines.
+
+    A file that exists keeps what it holds until the first spans come.
 
     Args:
         path: The file, replaced if it exists; ``-`` for standard output.
@@ -75,9 +90,10 @@ class FileSink:
             raise MissingExtraError(what) from None
         self._own = path != STDOUT
         self.target = path if self._own else "standard output"
-        mode = "a" if append else "w"
-        stream = Path(path).open(mode, encoding="utf-8") if self._own else sys.stdout  # noqa: SIM115
-        self._stream = _Watched(stream)
+        self._new = self._own and not Path(path).exists()
+        stream = Path(path).open("a", encoding="utf-8") if self._own else sys.stdout  # noqa: SIM115
+        replace = self._own and not append and Path(path).is_file()
+        self._stream = _Watched(stream, replace=replace)
         self._exporter = FileSpanExporter(stream=self._stream)  # type: ignore[call-overload]
 
     @property
@@ -97,4 +113,7 @@ class FileSink:
             # The stream has noted why.
             with contextlib.suppress(OSError):
                 self._stream.close()
+            if self._new and not self._stream.written:
+                with contextlib.suppress(OSError):
+                    Path(self.target).unlink()
         return SinkReport(problem=self._stream.problem, pipe_closed=self._stream.pipe_closed)

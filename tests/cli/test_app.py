@@ -245,7 +245,10 @@ class TestMain:
         """A disk that is full at the very end is noticed, with the reason."""
         error = OSError(errno.ENOSPC, "No space left on device")
         assert self._end(monkeypatch, self.Stream(error), "rules") == 2
-        assert capsys.readouterr().err == "dsh-otel: standard output: No space left on device\n"
+        assert (
+            capsys.readouterr().err
+            == "dsh-otel: cannot write standard output: No space left on device\n"
+        )
 
 
 class TestInternalErrors:
