@@ -12,6 +12,7 @@ from dsh_core.contract import example_logs
 from dsh_core.contract.catalogue import CATALOGUE, Entry
 from dsh_core.contract.findings import Severity
 from dsh_otel.cli.advice import RETRYABLE_WORDS, ROUTE_WORDS, WHERE_WORDS
+from dsh_otel.cli.needs import needed
 from dsh_otel.cli.rules import SOURCES, contract_names, evaluated_at
 from dsh_otel.docs_invariants import invariants_page
 
@@ -85,6 +86,9 @@ def _rule(entry: Entry) -> str:
         "\n".join(lines),
     ]
     if example.exists():
+        option = needed(rule)
+        if option:
+            parts.append(f"`dsh-otel check` finds it with `{option}` only:")
         parts.append(_example(example, rule.id))
     return "\n\n".join(parts)
 

@@ -100,9 +100,7 @@ class Judge:
     ) -> None:
         if report.disabled:
             owners = ", ".join(report.disabled)
-            raise NothingToShrinkError(
-                f"the rules of {owners} failed for this log; please report it"
-            )
+            raise NothingToShrinkError(f"the rules of {owners} failed and were switched off")
         place = question.first(report.findings)
         if place is None:
             raise NothingToShrinkError(_no_finding(question))

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from dsh_otel.cli.choices import ContractChoice, FailOn, OutputFormat, Source
-from dsh_otel.cli.exits import exit_code_lines
+from dsh_otel.cli.exits import CannotTellError, exit_code_lines, say
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import (
     ChosenContract,
@@ -85,6 +85,7 @@ def check(
     from dsh_otel.cli import checking
     from dsh_otel.cli.formats import make_writer
     from dsh_otel.cli.formats.writer import Settings
+    from dsh_otel.cli.needs import idle, told
     from dsh_otel.cli.output import is_terminal, opened, wants_colour
     from dsh_otel.cli.ruling import choose_rules
 
@@ -93,6 +94,13 @@ def check(
     chosen = OutputFormat.JSON if json else output_format or OutputFormat.TEXT
     quiet = is_quiet(context, quiet=quiet)
     ruling = choose_rules(rules or (), exclude or (), severity or (), preset or ())
+    held_to = None if contract is ContractChoice.AUTO else Contract(contract)
+    unable = idle(ruling, contract=held_to, source=SourceKind(source), final=final)
+    notice = told(unable, ruling.chosen, rules or ())
+    if len(unable) == len(ruling.chosen):
+        raise CannotTellError(notice)
+    if notice and not quiet:
+        say(notice)
     found = checking.choose_logs(paths or (), output)
     work = checking.Check(
         logs=found.logs,
@@ -100,7 +108,7 @@ def check(
         # Whoever reads text has just seen them on standard error.
         list_missing=chosen is not OutputFormat.TEXT,
         ruling=ruling,
-        contract=None if contract is ContractChoice.AUTO else Contract(contract),
+        contract=held_to,
         source=SourceKind(source),
         final=final,
         quiet=quiet,

@@ -10,7 +10,7 @@ import typer
 from dsh_otel.cli.complete import complete_codes, complete_families
 from dsh_otel.cli.exits import CannotTellError, say
 from dsh_otel.cli.output import stdout
-from dsh_otel.cli.quiet import is_quiet
+from dsh_otel.cli.quiet import Quiet, is_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ def codes(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the error codes, or tell all about one.
 
@@ -63,7 +64,7 @@ def codes(
         _print_one(found[0])
     else:
         _print_list(found)
-    if code is not None and not found[0].known and not is_quiet(context, quiet=False):
+    if code is not None and not found[0].known and not is_quiet(context, quiet=quiet):
         _suggest(code)
 
 

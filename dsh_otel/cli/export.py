@@ -91,6 +91,7 @@ def export(
     from dsh_core.events import Contract
     from dsh_otel.cli import exporting
     from dsh_otel.cli.checking import choose_logs
+    from dsh_otel.cli.needs import idle, told
     from dsh_otel.cli.ruling import choose_rules
 
     if output is not None and to is not Destination.FILE:
@@ -102,10 +103,15 @@ def export(
     if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
         raise typer.BadParameter("--json needs standard output: choose another destination")
     found = choose_logs(paths or (), written)
+    held_to = None if contract is ContractChoice.AUTO else Contract(contract)
+    unable = idle(ruling, contract=held_to, source=SourceKind(source), final=final)
+    notice = told(unable, ruling.chosen, rules or ())
+    if notice and not quiet:
+        say(notice)
     work = exporting.Export(
         logs=found.logs,
         missing=found.missing,
-        contract=None if contract is ContractChoice.AUTO else Contract(contract),
+        contract=held_to,
         ruling=ruling,
         content=content,
         source=SourceKind(source),

@@ -10,8 +10,9 @@ import typer
 
 from dsh_otel.cli.choices import Source
 from dsh_otel.cli.complete import complete_patterns
-from dsh_otel.cli.exits import CannotTellError
+from dsh_otel.cli.exits import CannotTellError, say
 from dsh_otel.cli.output import stdout
+from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import FromSource, Presets
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ PLACES: Final = {"end": "the end of the log", "live": "what a running agent does
 
 
 def rules(
+    context: typer.Context,
     rule: Annotated[
         str,
         typer.Argument(metavar="ID", hidden=True, autocompletion=complete_patterns),
@@ -57,12 +59,14 @@ def rules(
         typer.Option("--example", help="Write nothing but a log that breaks the rule ID."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the rules, or tell all about one.
 
     ID is the id of a rule; it names the fault and never changes its meaning. A pattern, as check
     --rules takes it, lists the rules it chooses.
     """
+    from dsh_otel.cli.needs import needed
     from dsh_otel.cli.ruling import installed
 
     catalogue = installed()
@@ -71,6 +75,9 @@ def rules(
         raise typer.BadParameter("--example writes a log and nothing else")
     if example:
         _write_example(catalogue, rule)
+        option = needed(catalogue.entries[rule].rule)
+        if option and not is_quiet(context, quiet=quiet):
+            say(f"check it with {option}: {rule} is not evaluated otherwise")
         return
     done = Run()
     if run:
@@ -157,7 +164,7 @@ def _run(
     from dsh_core.check import check_session
     from dsh_core.contract.run import SourceKind
     from dsh_otel.cli.checking import choose_logs
-    from dsh_otel.cli.exits import ExitCode, say
+    from dsh_otel.cli.exits import ExitCode
 
     counts: dict[str, int | None] = dict.fromkeys(catalogue.entries)
     found = choose_logs(places, None)
@@ -245,6 +252,7 @@ def _print_list(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> No
 
 def _print_one(entry: Entry, fates: Mapping[str, int | None]) -> None:
     from dsh_core.contract import example_logs
+    from dsh_otel.cli.needs import needed
     from dsh_otel.cli.table import print_fields
 
     rule = entry.rule
@@ -258,7 +266,9 @@ def _print_one(entry: Entry, fates: Mapping[str, int | None]) -> None:
         ("evaluated at", evaluated_at(rule)),
     ]
     if example_logs.path(rule.id).exists():
-        fields.append(("example", f"dsh-otel rules {rule.id} --example"))
+        option = needed(rule)
+        hint = f", to be checked with {option}" if option else ""
+        fields.append(("example", f"dsh-otel rules {rule.id} --example{hint}"))
     if fates:
         fields.append(("run", _fate(fates[entry.id])))
     print_fields(rule.id, fields)

@@ -8,7 +8,7 @@ import typer
 
 from dsh_otel.cli.choices import ContractChoice, Source
 from dsh_otel.cli.complete import complete_patterns
-from dsh_otel.cli.exits import ExitCode, exit_code_lines
+from dsh_otel.cli.exits import CannotTellError, ExitCode, exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import (
     ChosenContract,
@@ -100,11 +100,14 @@ def shrink(
 
     Ctrl-C prints the least log found so far.
     """
+    from dataclasses import replace
+
     from dsh_core.contract.run import SourceKind
     from dsh_core.events import Contract
     from dsh_core.shrink import Question, Stopped
     from dsh_otel.cli import shrinking
     from dsh_otel.cli.as_test import as_test
+    from dsh_otel.cli.needs import idle, told
     from dsh_otel.cli.ruling import choose_rules
 
     if pytest and json:
@@ -112,6 +115,13 @@ def shrink(
     log = shrinking.choose_log(file, output)
     ruling = choose_rules((), (), severity or (), preset or ())
     wanted = [*(rules or ()), *(rule or ())]
+    held_to = None if contract is ContractChoice.AUTO else Contract(contract)
+    kept = shrinking.choose_wanted(ruling.catalogue, wanted)
+    if kept is not None:
+        chosen = replace(ruling, chosen=kept)
+        unable = idle(chosen, contract=held_to, source=SourceKind(source), final=final)
+        if len(unable) == len(kept):
+            raise CannotTellError(told(unable, kept, wanted))
     options = {
         "--rules": wanted,
         "--contract": [contract.value] * (contract is not ContractChoice.AUTO),
@@ -123,8 +133,8 @@ def shrink(
     work = shrinking.Shrinking(
         log=log,
         question=Question(
-            contract=None if contract is ContractChoice.AUTO else Contract(contract),
-            wanted=shrinking.choose_wanted(ruling.catalogue, wanted),
+            contract=held_to,
+            wanted=kept,
             final=final,
             catalogue=ruling.catalogue,
             presets=ruling.presets,

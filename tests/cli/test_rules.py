@@ -70,7 +70,7 @@ class TestOne:
             "  contracts     all",
             f"  source        {SOURCES['end']}",
             "  evaluated at  the end of the log",
-            "  example       dsh-otel rules turn.unclosed --example",
+            "  example       dsh-otel rules turn.unclosed --example, to be checked with --final",
         ]
 
     @pytest.mark.parametrize(
