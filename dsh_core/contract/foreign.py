@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from dsh_core.contract.rule import RuleSet
+from dsh_core.contract.run import MAX_TEXT, UndeclaredRuleError
 from dsh_core.events import KNOWN_EVENTS, UNREADABLE
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dsh_core.contract.run import Run
 
 SHIPPED: Final = "dsh_core.contract.rules."
-_TABLES: Final = ("handlers", "inside_step", "outside_step", "live")
+TABLES: Final = ("handlers", "inside_step", "outside_step", "live")
 _SHARED: Final = (
     *("header", "contract", "source", "timeline", "surface"),
     *("presets", "findings", "cause", "cut"),
@@ -63,10 +64,10 @@ class Foreign(RuleSet):
         # Of each class there is one instance for a session, of this one there are several.
         self.owner = cls.owner  # type: ignore[misc]
         self.rules = cls.rules  # type: ignore[misc]
-        kept = _Kept(run)
+        kept = _Kept(run, frozenset(rule.id for rule in cls.rules))
         made = Listener(cls, kept).call(run)
         self._finish = Listener(made.finish, kept).call
-        self._tables = {name: _table(made, name, kept) for name in _TABLES}
+        self._tables = {name: _table(made, name, kept) for name in TABLES}
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return those of the set, as it named them at first."""
@@ -111,6 +112,7 @@ class Listener:
         function, kept = self._function, self._kept
         event = given[0] if given and isinstance(given[0], msgspec.Struct) else None
         before = kept.state(event)
+        kept.begin()
         try:
             done = function(*given, **more)
         except SystemExit as error:
@@ -127,11 +129,21 @@ class Listener:
 
 
 class _Kept:
-    """What all rules share, so that it can be put back. Contents of collections are not kept."""
+    """What all rules share, so that it can be put back. Contents of collections are not kept.
 
-    def __init__(self, run: Run) -> None:
+    Args:
+        run: The run.
+        own: Ids of the rules that the set may report.
+    """
+
+    def __init__(self, run: Run, own: frozenset[str]) -> None:
         self._run = run
+        self._own = own
         self._parts = (run.timeline, run.surface)
+
+    def begin(self) -> None:
+        """Let nothing be reported but by the set's own rules."""
+        self._run.only = self._own
 
     def state(self, event: msgspec.Struct | None) -> tuple[Any, ...]:
         data = getattr(event, "data", None)
@@ -145,6 +157,7 @@ class _Kept:
 
     def put_back(self, event: msgspec.Struct | None, before: tuple[Any, ...]) -> list[str]:
         """Put back what is not as it was, and return its names."""
+        self._run.only = None
         try:
             if self.state(event) == before:
                 return []
@@ -238,7 +251,8 @@ def stopped(suspects: Iterable[tuple[type[RuleSet], str]], error: Exception, seq
 
 def reason(error: BaseException) -> str:
     """Say what a rule set did wrong, without a word of what the session holds."""
-    return str(error) if isinstance(error, BrokenSetError) else type(error).__name__
+    told = isinstance(error, BrokenSetError | UndeclaredRuleError)
+    return str(error)[:MAX_TEXT] if told else type(error).__name__
 
 
 def _name(cls: type[RuleSet], origin: str) -> str:

@@ -7,19 +7,20 @@ never at import; what cannot be used stops the start: a check without its rules 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from dsh_core.contract.catalogue import CATALOGUE, Catalogue
 from dsh_core.contract.fields import is_filled
 from dsh_core.contract.findings import Severity
-from dsh_core.contract.foreign import Foreign, place, reason
+from dsh_core.contract.foreign import is_foreign, place, reason
+from dsh_core.contract.listening import doubtful, listens, misheard
 from dsh_core.contract.rule import ALL, Rule, RuleSet
-from dsh_core.contract.run import Run, SourceKind
-from dsh_core.events import Contract, SessionHeader
+from dsh_core.faults import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "dsh_core.rules"
@@ -59,23 +60,43 @@ def with_rules_of(catalogue: Catalogue, found: Iterable[EntryPoint]) -> Catalogu
     return catalogue
 
 
-def broken_rules() -> Sequence[str]:
-    """Say of each installed rule set that cannot be used why not."""
-    catalogue, wrong = CATALOGUE, []
+@dataclass(slots=True)
+class Examined:
+    """What is installed.
+
+    Attributes:
+        working: The package of each rule set that can be used, with its number of rules, by owner.
+        broken: What is wrong with the others.
+        doubtful: What looks like a slip in those that can be used.
+    """
+
+    working: dict[str, str] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+
+
+def examined_rules() -> Examined:
+    """Look at each installed rule set."""
+    catalogue, found = CATALOGUE, Examined()
     for point in entry_points(group=GROUP):
         try:
             catalogue = _with_rules_of(catalogue, point)
-            _try(catalogue, point)
+            cls = catalogue.sets[-1]
+            types = _types(cls, catalogue, point)
         except BadRulesError as error:
-            wrong.append(str(error))
-    return wrong
+            found.broken.append(str(error))
+            continue
+        found.doubtful += (_told(point, slip) for slip in doubtful(cls.rules, types))
+        number = counted(len(cls.rules), "rule")
+        before = found.working.get(cls.owner)
+        told = f"{_origin(point) or point.value}: {number}"
+        found.working[cls.owner] = f"{before}; {told}" if before else told
+    return found
 
 
-def _try(catalogue: Catalogue, point: EntryPoint) -> None:
-    cls = catalogue.sets[-1]
-    run = Run(catalogue, SessionHeader(id=""), Contract.SEED, SourceKind.LOG, frozenset())
+def _types(cls: type[RuleSet], catalogue: Catalogue, point: EntryPoint) -> frozenset[str]:
     try:
-        Foreign(cls, run)
+        return listens(cls, catalogue)
     except Exception as error:
         text = f"fails when a session starts: {reason(error)} ({place(cls, error)})"
         raise _bad(point, text) from error
@@ -89,10 +110,26 @@ def _with_rules_of(catalogue: Catalogue, point: EntryPoint) -> Catalogue:
         raise _bad(point, f"cannot be loaded: {type(error).__name__}: {error}") from error
     if problem:
         raise _bad(point, problem)
+    if any(
+        cls.owner == one.owner for one in catalogue.sets if _is_of_others(one, catalogue, point)
+    ):
+        raise _bad(point, f"has owner {cls.owner!r}, which is the name of another package")
     try:
-        return catalogue.extended([cls], _origin(point))
+        extended = catalogue.extended([cls], _origin(point))
     except ValueError as error:
         raise _bad(point, str(error)) from error
+    try:
+        types = listens(cls, extended)
+    except Exception:  # noqa: BLE001 - it is switched off, and named, when a session starts
+        return extended
+    wrong = misheard(cls.rules, types)
+    if wrong:
+        raise _bad(point, wrong)
+    return extended
+
+
+def _is_of_others(cls: type[RuleSet], catalogue: Catalogue, point: EntryPoint) -> bool:
+    return not is_foreign(cls) or catalogue.origins.get(cls, "") != _origin(point)
 
 
 def _problem(cls: object) -> str:
@@ -157,8 +194,10 @@ def _origin(point: EntryPoint) -> str:
 
 
 def _bad(point: EntryPoint, problem: str) -> BadRulesError:
+    return BadRulesError(f"{_told(point, problem)}; mend or uninstall that package")
+
+
+def _told(point: EntryPoint, what: str) -> str:
     origin = _origin(point)
     whose = f" of {origin}" if origin else ""
-    return BadRulesError(
-        f"rules {point.name!r}{whose} ({point.value}): {problem}; mend or uninstall that package"
-    )
+    return f"rules {point.name!r}{whose} ({point.value}): {what}"

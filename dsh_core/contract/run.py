@@ -80,6 +80,7 @@ class Run:
         counted: Whether the cause has counted the event at hand.
         head_damage: Damage in front of the first event, which may have cost the header row.
         findings: Reported and not yet collected.
+        only: Ids of the rules that may be reported just now; None for all.
         last_seq: Seq of the last event seen, -1 before the first.
         last_line: Line of the last event seen.
     """
@@ -114,6 +115,7 @@ class Run:
         self.counted = False
         self.head_damage: Finding | None = None
         self.findings: list[Finding] = []
+        self.only: frozenset[str] | None = None
         self.last_seq = -1
         self.last_line = 0
         self._entries = catalogue.entries
@@ -235,8 +237,11 @@ class Run:
             The finding, or None if the rule is filtered out or the fault folded into its cause.
 
         Raises:
-            UndeclaredRuleError: No rule set has declared a rule of that id.
+            UndeclaredRuleError: No rule set has declared a rule of that id, or another has than the
+                one that is at work.
         """
+        if self.only is not None and rule not in self.only:
+            raise UndeclaredRuleError(f"it reports {rule!r}, which is no rule of its own")
         if rule not in self._enabled:
             if rule not in self._entries:
                 raise UndeclaredRuleError(f"{rule!r} is no rule of the catalogue")

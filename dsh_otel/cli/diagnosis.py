@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
@@ -13,7 +15,7 @@ import msgspec
 import typer
 from opentelemetry.sdk.trace.sampling import Decision
 
-from dsh_core.contract.installed import broken_rules
+from dsh_core.contract.installed import examined_rules
 from dsh_core.logs.find import NoLogError, default_home, find_logs
 from dsh_otel.cli.formats.words import counted
 from dsh_otel.cli.plain import printable
@@ -67,6 +69,8 @@ class Report:
         status: HTTP status of the answer, None if there was none.
         answer: The answer's body or the reason, short.
         trace_id: Trace id of the span that was sent.
+        rules: The packages that bring rules, by owner.
+        notices: What looks like a slip, and does no harm to telemetry.
         problems: What keeps telemetry from arriving, and what to do.
     """
 
@@ -83,6 +87,8 @@ class Report:
     status: int | None = None
     answer: str = ""
     trace_id: str = ""
+    rules: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -116,7 +122,11 @@ def examine(*, send: bool) -> Report:
         report.problems.append(problem)
     may_send = send and not report.problems
     # The plugin does not start with them.
-    report.problems += broken_rules()
+    with redirect_stdout(sys.stderr):
+        rules = examined_rules()
+    report.problems += rules.broken
+    report.notices += rules.doubtful
+    report.rules = rules.working
     try:
         report.protocol = check_protocol(environ)
         check_endpoint(environ)
@@ -208,6 +218,7 @@ def show(report: Report) -> None:
         ("protocol", report.protocol or "not supported"),
         ("headers", ", ".join(report.headers) or "none"),
         ("sampler", report.sampler),
+        *((f"rules of {owner}", package) for owner, package in report.rules.items()),
     ]
     if report.sent:
         answer = "no answer" if report.status is None else f"HTTP {report.status}"
@@ -216,6 +227,8 @@ def show(report: Report) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         typer.echo(f"{name:<{width}}  {printable(value)}")
+    for notice in report.notices:
+        typer.echo(f"notice: {printable(notice)}")
     for problem in report.problems:
         typer.echo(f"problem: {printable(problem)}")
     if report.healthy:

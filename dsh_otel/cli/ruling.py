@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +43,9 @@ def installed() -> Catalogue:
         CannotTellError: Those of another package cannot be used.
     """
     try:
-        return installed_catalogue()
+        # Standard output is for data, whatever a package prints when it is loaded.
+        with redirect_stdout(sys.stderr):
+            return installed_catalogue()
     except BadRulesError as error:
         raise CannotTellError(str(error)) from error
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -143,3 +146,27 @@ def test_a_rule_of_another_package_has_no_example_here(install: Any) -> None:
         "dsh-otel: there is no example of acme.broken: it is a rule of the package of 'acme', "
         "which brings none\n"
     )
+
+
+def test_the_doctor_lists_rules_that_work(install: Any) -> None:
+    """Whoever installed some sees that they are there."""
+    install(RAISING)
+    outcome = run("doctor", "--no-send")
+    assert outcome.exit_code == 0
+    assert f"rules of acme  {RAISING}: 1 rule" in re.sub("  +", "  ", outcome.stdout)
+
+
+@pytest.mark.parametrize("command", [("rules", "--json"), ("doctor", "--json", "--no-send")])
+def test_what_a_package_prints_when_it_is_loaded_is_no_data(
+    install: Any, tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs read standard output."""
+    (tmp_path / "loud_rules.py").write_text(
+        f"from {__name__} import Raising as Rules\nprint('hello')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "loud_rules", raising=False)
+    install("loud_rules:Rules")
+    outcome = run(*command)
+    assert json.loads(outcome.stdout)["schema_version"] == 1
+    assert outcome.stderr == "hello\n"

@@ -13,11 +13,11 @@ from dsh_core.contract.findings import Severity
 from dsh_core.contract.installed import (
     GROUP,
     BadRulesError,
-    broken_rules,
+    examined_rules,
     installed_catalogue,
     with_rules_of,
 )
-from dsh_core.contract.rule import Rule, RuleSet
+from dsh_core.contract.rule import EVERY, Rule, RuleSet
 from dsh_core.events import Contract
 from tests.checking import build, check, log, make_checker, one_turn, rules, turn_start
 
@@ -77,6 +77,11 @@ def made(**changes: Any) -> type[RuleSet]:
     return type("Odd", (RuleSet,), good | changes)
 
 
+def listening(*types: str, **changes: Any) -> type[RuleSet]:
+    """Return a rule set that listens to some types."""
+    return made(handlers=lambda _self: dict.fromkeys(types, lambda *_: None), **changes)
+
+
 def brought(monkeypatch: pytest.MonkeyPatch, thing: object) -> EntryPoint:
     """Return the entry point of a thing."""
     monkeypatch.setattr(installed, "thing", thing, raising=False)
@@ -121,6 +126,50 @@ class TestWithRulesOf:
         assert checker.observe(build(log(turn_start(1))[0], 0)[0]) == []
         assert checker.disabled == ["acme-budget"]
 
+    @pytest.mark.parametrize("rule", ["acme.turn-budget", "turn.overlap"])
+    def test_one_that_reports_a_rule_of_somebody_else_has_failed(
+        self, rule: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """What a finding says of its owner is true, however it is reported."""
+
+        class Pretender(Budget):
+            owner = "pretender"
+            rules: ClassVar = (odd_rule(),)
+
+            def _turn(self, event: SessionEvent, line: int) -> None:
+                self.run.report(rule, "x", seq=event.seq, line=line)
+
+        catalogue = CATALOGUE.extended([Budget, Pretender])
+        checker = make_checker(Contract.SEED, catalogue=catalogue, strict=False)
+        assert checker.observe(build(log(turn_start(1))[0], 0)[0]) == []
+        assert checker.disabled == ["pretender"]
+        assert f"it reports {rule!r}, which is no rule of its own" in caplog.text
+
+    @pytest.mark.parametrize(
+        "cls",
+        [
+            Budget,
+            listening(EVERY),
+            listening("turn/start", "turn/end"),
+            listening("turn/start", "acme/thing"),
+            listening("acme/thing", rules=(odd_rule(on=("acme/thing",)),)),
+            listening("turn/start", rules=(odd_rule(on=("turn/start", "turn/end")),)),
+            made(
+                inside_step=lambda _self: {"tool/call": print},
+                rules=(odd_rule(on=("tool/call",)),),
+            ),
+            made(
+                handlers=lambda self: {} if self.run.presets is None else {"turn/start": print},
+            ),
+            made(rules=(odd_rule(on=(), source="end"),)),
+        ],
+    )
+    def test_what_may_judge_something_in_some_session_is_taken(
+        self, monkeypatch: pytest.MonkeyPatch, cls: type[RuleSet]
+    ) -> None:
+        """Plugins log types of their own, and a set need not listen in every session."""
+        assert with_rules_of(CATALOGUE, [brought(monkeypatch, cls)]).sets[-1] is cls
+
     def test_nothing_installed_is_the_catalogue_itself(self) -> None:
         """Without other packages there are the rules that ship."""
         assert with_rules_of(CATALOGUE, []) is CATALOGUE
@@ -151,6 +200,12 @@ class TestWithRulesOf:
             (made(finish=None), "has a finish that is no method"),
             (made(rules=(odd_rule(source="end"),)), "must name the events"),
             (made(rules=(odd_rule(id="turn.overlap"),)), "'turn.overlap' is defined twice"),
+            (made(owner="session"), "has owner 'session', which is the name of another package"),
+            (made(), "acme.x is said to be evaluated at turn/start, but nothing listens there"),
+            (made(rules=(odd_rule(on=(EVERY,)),)), "at every event, but nothing listens there"),
+            (listening("turn/end"), "acme.x is said to be evaluated at turn/start, but nothing"),
+            (listening("turn"), "listens to 'turn', which is no type of event"),
+            (listening("turn-start"), "type of event; did you mean 'turn/start'?"),
         ],
     )
     def test_what_cannot_be_used_is_named(
@@ -190,9 +245,32 @@ def test_broken_rules_are_named_all(monkeypatch: pytest.MonkeyPatch) -> None:
         point("starting", f"{installed.__name__}:starting"),
     ]
     monkeypatch.setattr(installed, "entry_points", lambda **_: points)
-    gone, starting = broken_rules()
+    examined = examined_rules()
+    gone, starting = examined.broken
+    assert examined.working == {"acme-budget": f"{HERE}:Budget: 1 rule"}
     assert gone.startswith("rules 'gone' (no_such_package_here:Rules): cannot be loaded: ")
     assert "fails when a session starts: RuntimeError (" in starting
+
+
+@pytest.mark.parametrize(
+    ("cls", "slip"),
+    [
+        (listening("turn/start", "turn/strat"), "listens to 'turn/strat', which dsh itself does"),
+        (listening("turn/start", "turn/strat"), "not log; did you mean 'turn/start'?"),
+        (
+            listening("turn/start", rules=(odd_rule(on=("turn/start", "turn/end")),)),
+            "rule acme.x names turn/end in `on`, but nothing listens there",
+        ),
+    ],
+)
+def test_what_looks_like_a_slip_is_named(
+    monkeypatch: pytest.MonkeyPatch, cls: type[RuleSet], slip: str
+) -> None:
+    """It may be meant so: nobody is kept from starting."""
+    monkeypatch.setattr(installed, "entry_points", lambda **_: [brought(monkeypatch, cls)])
+    examined = examined_rules()
+    assert examined.broken == []
+    assert slip in examined.doubtful[0]
 
 
 def test_entry_points_of_the_group_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
