@@ -9,6 +9,7 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from dsh_core.contract.installed import examined_rules
 from dsh_core.logs.find import NoLogError, default_home, find_logs
 from dsh_otel.cli.formats.words import counted
 from dsh_otel.cli.plain import printable
+from dsh_otel.cli.settings import HEADERS, TIMEOUTS, passed_over
 from dsh_otel.export.otlp import (
     OtlpSink,
     SettingError,
@@ -34,8 +36,6 @@ from dsh_otel.replay import ReplaySpanProcessor, replay_provider
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEADERS: Final = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-TIMEOUT: Final = "OTEL_EXPORTER_OTLP_TIMEOUT"
 PATIENCE: Final = "5"
 """Seconds to wait for an answer unless the environment says otherwise."""
 
@@ -112,6 +112,9 @@ def examine(*, send: bool) -> Report:
         report.logs = len(find_logs([report.home]))
     except NoLogError:
         report.logs = 0
+    if environ.get("DSH_HOME") and not home.exists():
+        report.notices.append(f"DSH_HOME names a folder that does not exist: {home}")
+    report.notices += passed_over(environ)
     report.headers = _header_names(environ)
     report.sampler = environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
     report.sdk_disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
@@ -148,7 +151,7 @@ def _try(report: Report, *, send: bool) -> None:
     # The exporter logs each try; here the answer itself is shown.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     logging.getLogger("opentelemetry").propagate = False
-    os.environ.setdefault(TIMEOUT, PATIENCE)
+    os.environ.setdefault(TIMEOUTS[0], PATIENCE)
     try:
         sink = OtlpSink()
     except MissingExtraError as error:
@@ -208,12 +211,18 @@ def as_json(report: Report) -> str:
     return msgspec.json.encode(document).decode()
 
 
+def _home(report: Report) -> str:
+    if Path(report.home).exists():
+        return counted(report.logs, "log")
+    return "there is no such folder"
+
+
 def show(report: Report) -> None:
     """Print the report for people."""
     rows = [
         ("python", report.python),
         *((name, found or "not installed") for name, found in report.packages.items()),
-        ("DSH home", f"{report.home} ({counted(report.logs, 'log')})"),
+        ("DSH home", f"{report.home} ({_home(report)})"),
         ("endpoint", report.endpoint),
         ("protocol", report.protocol or "not supported"),
         ("headers", ", ".join(report.headers) or "none"),

@@ -340,3 +340,27 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     result = run("export", tmp_path, "--to", "file", "-o", tmp_path / "out", "--json")
     assert result.exit_code == ExitCode.FAILED
     assert list(json.loads(result.stdout)["unreadable"].values()) == ["not a regular file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "notice"),
+    [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=1, secret", "HEADERS has a part without =, which is"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "secret", "HEADERS has a part without =, which is"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "abc", "TIMEOUT=abc is no number of seconds"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "foo", "foo is not known, and is passed over; use one"),
+        ("OTEL_TRACES_SAMPLER", "nope", "OTEL_TRACES_SAMPLER=nope is not known, and is passed"),
+        ("DSH_HOME", "/no/such/home", "DSH_HOME names a folder that does not exist: /no/such/home"),
+    ],
+)
+def test_the_doctor_names_settings_that_are_passed_over(
+    name: str, value: str, notice: str, closed_port: str
+) -> None:
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": closed_port, name: value}
+    result = run("doctor", "--no-send", env=env)
+    assert result.exit_code == ExitCode.OK
+    (said,) = [line for line in result.stdout.splitlines() if line.startswith("notice: ")]
+    assert notice in said
+    assert "secret" not in result.stdout
+    plain = run("doctor", "--no-send", env={"OTEL_EXPORTER_OTLP_ENDPOINT": closed_port})
+    assert "notice: " not in plain.stdout
