@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from dsh_otel.cli.output import is_terminal, stdout, wants_colour
+from dsh_otel.cli.output import console, is_terminal, stdout, wants_colour
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,9 +47,38 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     if is_terminal(out) and _fits(columns, widths):
         _print_fitted(columns, rows)
         return
+    if wants_colour(out):
+        _print_coloured(columns, rows, widths)
+        return
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         out.write("  ".join(cells).rstrip() + "\n")
+
+
+def _print_coloured(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> None:
+    """Print each row on one line, however long it becomes."""
+    from rich.text import Text
+
+    printer = console(stdout(), colour=True)
+    heads = [(column.title, "bold underline") for column in columns]
+    styled = [
+        [
+            (cell, column.styles.get(cell, column.style))
+            for cell, column in zip(row, columns, strict=True)
+        ]
+        for row in rows
+    ]
+    for cells in (heads, *styled):
+        parts = [
+            part
+            for (text, style), width in zip(cells, widths, strict=True)
+            for part in ((text, style), " " * (width - len(text) + 2))
+        ]
+        line = Text.assemble(*parts)
+        line.rstrip()
+        printer.print(line)
 
 
 def _fits(columns: Sequence[Column], widths: Sequence[int]) -> bool:
@@ -85,7 +114,7 @@ def print_fields(title: str, fields: Sequence[tuple[str, str]]) -> None:
     """
     out = stdout()
     width = max(len(name) for name, _ in fields)
-    if not is_terminal(out):
+    if not is_terminal(out) and not wants_colour(out):
         out.write(f"{title}\n")
         for name, text in fields:
             out.write(f"  {name:<{width}}  {text}\n")
@@ -93,6 +122,13 @@ def print_fields(title: str, fields: Sequence[tuple[str, str]]) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
+
+    if not is_terminal(out):
+        printer = console(out, colour=True)
+        printer.print(Text(title, "bold"))
+        for name, text in fields:
+            printer.print(Text.assemble("  ", (f"{name:<{width}}", "dim"), f"  {text}"))
+        return
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
@@ -108,10 +144,10 @@ def _print(content: RenderableType) -> None:
     from rich.console import Console
 
     out = stdout()
-    console = Console(
+    printer = Console(
         file=out,
         color_system="standard" if wants_colour(out) else None,
         highlight=False,
         width=shutil.get_terminal_size().columns,
     )
-    console.print(content)
+    printer.print(content)

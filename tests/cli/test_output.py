@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,3 +90,19 @@ def test_the_demo_is_quiet_on_demand(tmp_path: Path) -> None:
     outcome = run("demo", "-q", "-o", path)
     assert (outcome.exit_code, outcome.output) == (0, "")
     assert path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("rules",), ("rules", "turn.overlap"), ("codes",), ("codes", "EACCES"), ("check",)],
+)
+def test_colours_can_be_forced_and_change_nothing_else(
+    command: Sequence[str], tmp_path: Path
+) -> None:
+    """As in a job of a CI server that shows them; NO_COLOR still counts more."""
+    log = [write(tmp_path / "a.jsonl", *OVERLAP)] if command == ("check",) else []
+    plain = run(*command, *log).stdout
+    forced = run(*command, *log, env={"FORCE_COLOR": "1"}).stdout
+    assert forced != plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", forced) == plain
+    assert run(*command, *log, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout == plain
