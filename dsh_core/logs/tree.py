@@ -59,7 +59,10 @@ class LogTree:
     """
 
     def __init__(self, root: str, ignored: Iterable[str] = ()) -> None:
-        self.root = root
+        self.root = os.path.abspath(root)  # noqa: PTH100 - links stay as they are
+        # What links lead to is followed under its own name, if that is here too.
+        self._inside = os.path.realpath(root)
+        self._led_to: dict[str, str] = {}
         self._ignored = frozenset(map(os.path.realpath, ignored))
         self.full = False
         self.refused: dict[str, str] = {}
@@ -107,11 +110,12 @@ class LogTree:
 
     def _nearest(self, path: str) -> str | None:
         """Return the innermost known folder that a path lies in."""
-        while len(path) >= len(self.root):
-            if path in self._folders or path == self.root:
-                return path
-            path = os.path.dirname(path)  # noqa: PTH120 - as above
-        return None
+        while path not in self._folders and path != self.root:
+            above = os.path.dirname(path)  # noqa: PTH120 - as above
+            if above == path:
+                return None
+            path = above
+        return path
 
     def _walk(self, path: str, depth: int, *, anew: bool = False) -> Iterator[Change]:
         """Find what has come and gone in a folder and those below."""
@@ -134,6 +138,8 @@ class LogTree:
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
+                    if entry.is_symlink() and self._is_known(entry.path):
+                        continue
                     if entry.is_dir():
                         folders.append(entry.path)
                     elif is_log(entry.name) and not self._ignores(entry.path):
@@ -161,6 +167,12 @@ class LogTree:
                 self._files.pop(self._keys.get(key, ""), None)
                 self._keys[key] = file
                 self._found.append(key)
+
+    def _is_known(self, link: str) -> bool:
+        """Whether what a link leads to is followed already, under another name."""
+        target = os.path.realpath(link)
+        inside = target == self._inside or target.startswith(os.path.join(self._inside, ""))  # noqa: PTH118
+        return inside or self._led_to.setdefault(target, link) != link
 
     def _ignores(self, path: str) -> bool:
         return bool(self._ignored) and os.path.realpath(path) in self._ignored

@@ -12,7 +12,7 @@ import msgspec
 
 from dsh_core.contract.findings import Severity
 from dsh_core.logs.find import default_home
-from dsh_core.logs.tree import LogTree
+from dsh_core.logs.tree import MAX_LOGS, LogTree
 from dsh_core.logs.watch import watch_logs
 from dsh_otel.clean import Privacy, clean_text
 from dsh_otel.cli.exits import CannotTellError, say
@@ -47,6 +47,11 @@ if TYPE_CHECKING:
 TIMEOUT_S: Final = 5.0
 """How long the end may take by default, in seconds."""
 
+LEAVING_S: Final = 0.7
+"""How much of that is kept for what comes after the last span, in seconds."""
+
+SENT_AGAIN: Final = "after a restart spans will be sent again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -62,6 +67,7 @@ class Plan:
             that is there at the beginning.
         poll_s: How often to look, in seconds, instead of being told by the system.
         timeout_s: How long the end may take, in seconds.
+        changes_only: Whether a session counts only when it changes, also if a turn of it is open.
     """
 
     root: str
@@ -72,6 +78,7 @@ class Plan:
     since_ms: int | None = None
     poll_s: float | None = None
     timeout_s: float = TIMEOUT_S
+    changes_only: bool = False
 
 
 class Following:
@@ -141,7 +148,6 @@ class Following:
         )
         self._watch: Watch | None = None
         self._awaited = False
-        self._failing = ""
         self._told: dict[str, str] = {}
 
     def _found(self, finding: Finding, span: SessionSpan) -> None:
@@ -157,7 +163,7 @@ class Following:
         """
         self._awaited = not os.path.exists(self._plan.root)  # noqa: PTH110 - as named
         self._watch = self._start_watch()
-        self._tail.begin(self._tree.look())
+        self._tail.begin(self._tree.look(), changes_only=self._plan.changes_only)
         self._tell_trouble()
         return self._watch.how
 
@@ -182,36 +188,51 @@ class Following:
         self._tail.follow(self._tree.look())
 
     def _tell_trouble(self) -> None:
-        failing = self._places.problem
-        if failing:
-            failing = f"{self._plan.state}: {failing}; after a restart spans will be sent again"
-        elif self._outlet is not None and self._outlet.failing:
-            failing = f"{self._outlet.failing}; spans wait, and are sent when it answers"
-        if self._outlet is not None and self._outlet.broken:
+        outlet, places = self._outlet, self._places
+        if outlet is not None and outlet.broken:
             raise BrokenPipeError
-        if failing != self._failing:
-            self._failing = failing
-            say(failing or "spans arrive again")
-        unreadable = self._tail.counts.unreadable
-        for path in unreadable.keys() - self._told.keys():
-            say(f"{path}: {unreadable[path]}")
-            self._told[path] = unreadable[path]
+        failing = "" if outlet is None else outlet.failing
+        self._tell("spans", failing and f"{failing}; spans wait", "spans arrive again")
+        kept = places.problem and f"{self._plan.state}: {places.problem}; {SENT_AGAIN}"
+        self._tell("state", kept, f"{self._plan.state}: written again")
+        if self._tree.full:
+            self._tell("full", f"more than {MAX_LOGS:,} logs: the rest is not followed", "")
+        for path, reason in self._unreadable().items():
+            self._tell(path, f"{path}: {reason}", "")
 
-    def end(self, *, final: bool) -> Summary:
+    def _tell(self, what: str, trouble: str, mended: str) -> None:
+        """Tell of trouble when it comes, changes and goes."""
+        before = self._told.get(what, "")
+        if trouble != before:
+            self._told[what] = trouble
+            if trouble or mended:
+                say(trouble or mended)
+
+    def _unreadable(self) -> dict[str, str]:
+        return {**self._tree.refused, **self._tail.counts.unreadable}
+
+    def end(self, *, final: bool, timeout_s: float | None = None) -> Summary:
         """End it in time.
 
         Args:
             final: Whether nothing will follow: what is open ends as unclosed.
+            timeout_s: How long it may take, in seconds; as long as planned by default.
         """
+        timeout_s = self._plan.timeout_s if timeout_s is None else timeout_s
+        # To leave takes time too.
+        timeout_s = max(timeout_s - LEAVING_S, timeout_s / 2)
         begin = time.monotonic()
         self._tail.close(final=final)
         sent = Sent()
         if self._outlet is not None:
-            left_s = self._plan.timeout_s - (time.monotonic() - begin)
+            left_s = timeout_s - (time.monotonic() - begin)
             sent = self._outlet.close(max(left_s, 0))
         if self._logs is not None:
-            close_logs(self._logs, max(self._plan.timeout_s - (time.monotonic() - begin), 0.1))
+            close_logs(self._logs, max(timeout_s - (time.monotonic() - begin), 0.1))
         self._places.close()
+        places = (
+            self._places.problem and f"{self._plan.state}: {self._places.problem}; {SENT_AGAIN}"
+        )
         counts = self._tail.counts
         return Summary(
             sessions=counts.sessions,
@@ -225,7 +246,8 @@ class Following:
             left=sent.left,
             kept=self._plan.state is not None,
             problem=sent.problem,
-            unreadable={clean_text(path, 4096): why for path, why in counts.unreadable.items()},
+            unreadable={clean_text(path, 4096): why for path, why in self._unreadable().items()},
+            places=places,
             errors=counts.errors,
         )
 
@@ -246,7 +268,8 @@ class Summary(msgspec.Struct, kw_only=True):
         left: Spans that could not be sent in time.
         kept: Whether a state is kept: what is left is sent after a restart.
         problem: Why spans did not arrive.
-        unreadable: Logs that cannot be read, and why.
+        unreadable: Logs and folders that cannot be read, and why.
+        places: Why the state could not be kept, empty if it was.
         errors: Errors of ours and of processors, by place.
     """
 
@@ -263,12 +286,14 @@ class Summary(msgspec.Struct, kw_only=True):
     kept: bool
     problem: str
     unreadable: dict[str, str]
+    places: str
     errors: dict[str, int]
 
     @property
     def complete(self) -> bool:
         """Whether everything that was seen has arrived."""
-        return not (self.dropped or self.left or self.unreadable or self.errors)
+        missing = self.dropped or self.left or self.unreadable or self.places or self.errors
+        return not missing
 
     def as_json(self) -> str:
         """Return it as one JSON object."""
@@ -276,8 +301,10 @@ class Summary(msgspec.Struct, kw_only=True):
 
     def tell(self) -> None:
         """Say it to people."""
-        for path, reason in self.unreadable.items():
-            say(f"{path}: {reason}")
+        if self.unreadable:
+            say(f"{counted(len(self.unreadable), 'place')} could not be read, as was said")
+        if self.places:
+            say(self.places)
         for place, count in self.errors.items():
             say(f"{place} failed {counted(count, 'time')} and was left out. Please report it.")
         found = severities(Counter(self.findings))
@@ -301,4 +328,7 @@ def root_of(path: str | None, environ: Any = os.environ) -> str:  # noqa: ANN401
     """Return what is followed: what a user named, else the sessions of the DSH home."""
     if path is None:
         return str(default_home(environ) / "sessions")
-    return os.path.expanduser(path)  # noqa: PTH111 - stays as it was named
+    if not path:
+        raise CannotTellError("an empty path names no folder")
+    # The system tells of whole paths.
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - links stay

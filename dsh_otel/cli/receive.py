@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from dsh_otel.cli.choices import ContractChoice
-from dsh_otel.cli.exits import CannotTellError, ExitCode, exit_code_lines
+from dsh_otel.cli.exits import CannotTellError, ExitCode
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import ChosenContract, Excluded, Presets, Rules, Severities
-from dsh_otel.cli.tail import AsJson, AsJsonLines, Content, Output, Timeout, To
+from dsh_otel.cli.tail import ENDS, AsJson, AsJsonLines, Content, Output, Timeout, To
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 4320
@@ -24,7 +24,7 @@ Examples:
   dsh-otel receive --to otlp                       spans go to a collector on port 4318
   DSH_TELEMETRY_MODE=FULL DSH_TELEMETRY_OTLP_URL=http://127.0.0.1:{PORT}/v1/logs dsh
 
-{exit_code_lines()}
+{ENDS}
 """
 
 
@@ -37,14 +37,14 @@ def receive(
         int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 for any.")
     ] = PORT,
     token: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="TOKEN",
             envvar="DSH_OTEL_TOKEN",
             help="Let in only who sends it as a bearer token.",
             show_default=False,
         ),
-    ] = "",
+    ] = None,
     max_body: Annotated[
         int,
         typer.Option(
@@ -75,6 +75,8 @@ def receive(
     from dsh_otel.cli.ruling import choose_rules
     from dsh_otel.export.sink import MissingExtraError
 
+    if token == "":
+        raise typer.BadParameter("--token is empty: leave it out, or give it a value")
     quiet = is_quiet(context, quiet=quiet)
     told = tailing.telling(jsonl=jsonl, json=json, quiet=quiet, to=to, output=output)
     if tailing.is_disabled():
@@ -86,7 +88,7 @@ def receive(
     plan = receiving.Plan(
         host=host,
         port=port,
-        token=token,
+        token=token or "",
         max_body=max_body << 20,
         ruling=choose_rules(rules or (), exclude or (), severity or (), preset or ()),
         contract=tailing.contract_of(contract),

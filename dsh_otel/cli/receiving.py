@@ -342,10 +342,7 @@ def receive(
                 receiving.step()
         finally:
             summary = receiving.end()
-    if pipe.broken:
-        raise BrokenPipeError
-    if pipe.problem:
-        raise CannotTellError(pipe.problem)
+    pipe.settle(summary)
     return summary
 
 

@@ -92,6 +92,7 @@ def run(
         content=content,
         poll_s=poll,
         timeout_s=timeout,
+        changes_only=True,
     )
     work = running.Run(
         command=command,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -51,7 +52,7 @@ def alone(command: Sequence[str], environ: Mapping[str, str]) -> int:
     process = _start(command, environ)
     if isinstance(process, int):
         return process
-    with _forwarding(process):
+    with _forwarding(process, threading.Event()):
         return _code(process.wait())
 
 
@@ -89,11 +90,14 @@ class Run:
             if isinstance(process, int):
                 following.end(final=True)
                 return process
-            with _forwarding(process):
+            with _forwarding(process, stop), _ended_in_time(process, stop, self.plan.timeout_s / 2):
+                safely = _Safely()
                 while process.poll() is None:
-                    self._safely(following.step)
-            self._safely(following.catch_up)
-            summary = following.end(final=True)
+                    safely(following.step)
+                begin = time.monotonic()
+                safely(following.catch_up)
+                left_s = self.plan.timeout_s - (time.monotonic() - begin)
+                summary = following.end(final=True, timeout_s=left_s)
             if facts is not None:
                 with contextlib.suppress(OSError):
                     facts.write(summary.as_json() + "\n")
@@ -102,13 +106,6 @@ class Run:
         code = _code(process.returncode)
         counts = any(self.fail_on.counts(severity) for severity in summary.findings)
         return ExitCode.FAILED if counts and not code else code
-
-    def _safely(self, action: Callable[[], object]) -> None:
-        """Do something that must not end the command."""
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001 - the command goes on
-            say(f"following failed: {type(error).__name__}: {error}. Please report it.")
 
     def _teller(self, facts: IO[str] | None) -> Callable[[Fact], object]:
         tellers: list[Callable[[Fact], object]] = []
@@ -126,6 +123,41 @@ class Run:
         return tell
 
 
+class _Safely:
+    """Does what must not end the command; what goes wrong is said once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except BrokenPipeError:
+            self._say("nobody reads the spans any more")
+        except Exception as error:  # noqa: BLE001 - the command goes on
+            self._say(f"following failed: {type(error).__name__}: {error}. Please report it.")
+
+    def _say(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            say(message)
+
+
+@contextmanager
+def _ended_in_time(
+    process: subprocess.Popen[bytes], stop: threading.Event, timeout_s: float
+) -> Iterator[None]:
+    """Have the following end soon after the command, whatever it waits for."""
+
+    def wait() -> None:
+        process.wait()
+        stop.wait(timeout_s)
+        stop.set()
+
+    threading.Thread(target=wait, name="dsh-otel-run", daemon=True).start()
+    yield
+
+
 def _start(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes] | int:
     try:
         return subprocess.Popen(list(command), env=dict(environ))  # noqa: S603 - what it is for
@@ -140,15 +172,18 @@ def _start(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Pop
 
 
 @contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Hand signals on to the command, which decides what they mean."""
+def _forwarding(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[None]:
+    """Hand signals on to the command, which decides what they mean; after its end they are ours."""
 
     def forward(number: int, _frame: Any) -> None:  # noqa: ANN401 - a frame
-        with contextlib.suppress(OSError):
-            process.send_signal(number)
+        if process.poll() is not None:
+            stop.set()
+        elif number in FORWARDED:
+            with contextlib.suppress(OSError):
+                process.send_signal(number)
 
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
+    numbers = [n for n in (*FORWARDED, signal.SIGINT) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in numbers}
     try:
         yield
     finally:

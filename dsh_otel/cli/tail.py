@@ -8,9 +8,16 @@ from typing import Annotated, Final
 import typer
 
 from dsh_otel.cli.choices import ContractChoice, Destination
-from dsh_otel.cli.exits import ExitCode, exit_code_lines
+from dsh_otel.cli.exits import ExitCode
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import ChosenContract, Excluded, Presets, Rules, Severities
+
+ENDS: Final = """\b
+Exit codes:
+    0  ended by Ctrl-C or a signal, and everything has arrived
+    1  spans did not arrive, or something could not be read
+    2  wrong usage, or it cannot begin
+  141  whoever read the output stopped before its end, as head does"""
 
 EPILOG: Final = f"""
 \b
@@ -19,7 +26,7 @@ Examples:
   dsh-otel tail --to otlp --state ~/.dsh/tail.state  to a collector, over restarts
   dsh-otel tail --since 1h --jsonl | jq .code      one object for each turn, failure and finding
 
-{exit_code_lines()}
+{ENDS}
 """
 
 To = Annotated[
@@ -91,7 +98,7 @@ def tail(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep where each session stands: after a restart nothing is sent twice or missed.",
+            help="Keep where each session stands: a restart misses nothing.",
             show_default=False,
         ),
     ] = None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import signal
 import threading
 from contextlib import contextmanager
@@ -34,6 +36,11 @@ SIGNALS: Final = (
 )
 DEFAULT_FILE: Final = Path("dsh-traces.otlp.json")
 STDOUT: Final = "-"
+MAX_UNTOLD: Final = 10_000
+"""Most facts that wait to be told."""
+
+UNTOLD_S: Final = 1.0
+"""How long they may take at the end, in seconds."""
 
 
 def is_disabled() -> bool:
@@ -161,7 +168,9 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
         stop.set()
         signal.signal(number, signal.SIG_DFL)
 
-    before = {number: signal.signal(number, ask) for number in SIGNALS}
+    # What is ignored stays ignored, as under nohup.
+    numbers = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield
     finally:
@@ -195,23 +204,21 @@ def follow(
                 following.step()
         finally:
             summary = following.end(final=plan.state is None)
-    if pipe.broken:
-        raise BrokenPipeError
-    if pipe.problem:
-        raise CannotTellError(pipe.problem)
+    pipe.settle(summary)
     return summary
 
 
 class Pipe:
-    """Tells facts until nobody reads them any more; then it is time to end.
+    """Tells facts from a thread of its own, so that a slow reader holds nothing up.
 
     Args:
         tell: What tells them.
-        stop: Set when nobody reads.
+        stop: Set when nobody reads any more: then it is time to end.
 
     Attributes:
         broken: Whether nobody reads.
         problem: Why it cannot be written, empty if it can.
+        dropped: Number of facts that found no room.
     """
 
     def __init__(self, tell: Callable[[Fact], object], stop: threading.Event) -> None:
@@ -219,16 +226,64 @@ class Pipe:
         self._stop = stop
         self.broken = False
         self.problem = ""
+        self.dropped = 0
+        self._waiting: queue.Queue[Fact | None] = queue.Queue(MAX_UNTOLD)
+        self._thread = threading.Thread(target=self._work, name="dsh-otel-facts", daemon=True)
+        self._thread.start()
 
     def __call__(self, fact: Fact) -> None:
-        """Tell one."""
-        if self.broken or self.problem:
-            return
+        """Tell one, unless too many wait."""
         try:
-            self._tell(fact)
-        except BrokenPipeError:
-            self.broken = True
-            self._stop.set()
-        except OSError as error:
-            self.problem = f"standard output: {error.strerror or error}"
-            self._stop.set()
+            self._waiting.put_nowait(fact)
+        except queue.Full:
+            self.dropped += 1
+
+    def close(self, timeout_s: float) -> bool:
+        """Tell what waits.
+
+        Args:
+            timeout_s: How long it may take, in seconds.
+
+        Returns:
+            Whether everything was told.
+        """
+        with contextlib.suppress(queue.Full):
+            self._waiting.put(None, timeout=timeout_s)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        while (fact := self._waiting.get()) is not None:
+            if self.broken or self.problem:
+                continue
+            try:
+                self._tell(fact)
+            except BrokenPipeError:
+                self.broken = True
+                self._stop.set()
+            except OSError as error:
+                self.problem = f"standard output: {error.strerror or error}"
+                self._stop.set()
+
+    def settle(self, summary: Ended) -> None:
+        """End it, and the program if its output is stuck.
+
+        Args:
+            summary: What is told in that case.
+
+        Raises:
+            BrokenPipeError: Nobody reads.
+            CannotTellError: It could not be written.
+        """
+        told = self.close(UNTOLD_S)
+        if self.dropped:
+            say(f"{self.dropped:,} facts were not told: standard output is too slow")
+        if self.broken:
+            raise BrokenPipeError
+        if self.problem:
+            raise CannotTellError(self.problem)
+        if not told:
+            summary.tell()
+            say("nobody takes what is on standard output; the rest of it is lost")
+            # Whoever wrote it last holds a lock that the usual end would wait for.
+            os._exit(ExitCode.FAILED)

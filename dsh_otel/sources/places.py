@@ -6,7 +6,9 @@ left out. It is written anew when it is opened, and when it has grown.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,9 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
 VERSION: Final = 1
+MAX_STATE: Final = 1 << 28
+"""How large a state file may be, in bytes."""
+
 MAX_JOURNAL: Final = 1 << 20
 """How large the journal may become beyond what it holds, in bytes."""
 
@@ -96,6 +101,10 @@ class Places:
 
     def _open(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_STATE:
+                raise PlacesError(f"{path} is no state file: choose another --state")
         lock = path.with_name(f"{path.name}.lock").open("ab")
         try:
             if fcntl is not None:
@@ -180,14 +189,23 @@ class Places:
             if not rows or self._file is None or self._path is None:
                 return
             data = msgspec.json.Encoder().encode_lines(rows)
-            try:
-                self._file.write(data)
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        """Write rows; after a failure everything anew, since nobody knows what is there."""
+        assert self._file is not None  # noqa: S101 - asked before
+        assert self._path is not None  # noqa: S101 - as above
+        try:
+            if self.problem or self._size > 2 * self._least + MAX_JOURNAL:
+                self._rewrite(self._path)
+            elif self._file.write(data) == len(data):
                 self._size += len(data)
-                if self._size > 2 * self._least + MAX_JOURNAL:
-                    self._rewrite(self._path)
-                self.problem = ""
-            except OSError as error:
-                self.problem = error.strerror or str(error)
+            else:
+                self.problem = os.strerror(errno.ENOSPC)
+                return
+            self.problem = ""
+        except OSError as error:
+            self.problem = error.strerror or str(error)
 
     def _put(self, key: str, place: Place | None) -> _Row | None:
         name = self._relative(key)
@@ -204,6 +222,8 @@ class Places:
     def close(self) -> None:
         """Let go of the file."""
         with self._mutex:
+            if self.problem and self._file is not None:
+                self._write(b"")
             self._close()
 
     def _close(self) -> None:

@@ -203,7 +203,7 @@ def make_app(intake: Intake, token: str = "") -> Starlette:
 class _Endpoint:
     def __init__(self, intake: Intake, token: str) -> None:
         self._intake = intake
-        self._wanted = f"Bearer {token}".encode() if token else b""
+        self._wanted = token.encode()
 
     async def health(self, _request: Request) -> Response:
         if self._intake.ending:
@@ -225,8 +225,9 @@ class _Endpoint:
 
     def _refusal(self, request: Request, encoding: Encoding | None) -> Answer | None:
         """Return why a request is not read, as far as its head tells."""
-        shown = request.headers.get("authorization", "").encode("latin-1", "replace")
-        if self._wanted and not hmac.compare_digest(shown, self._wanted):
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        known = hmac.compare_digest(shown.strip().encode("latin-1", "replace"), self._wanted)
+        if self._wanted and not (known and scheme.lower() == "bearer"):
             return Answer(401, "a bearer token is needed")
         packing = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding is None or packing not in {GZIP, "identity"}:

@@ -107,7 +107,7 @@ class Tail:
         self._open: dict[str, _Followed] = {}
         self._seen: set[str] = set()
 
-    def begin(self, changes: Sequence[Change]) -> None:
+    def begin(self, changes: Sequence[Change], *, changes_only: bool = False) -> None:
         """Take in what is there before anything is followed.
 
         Without a state, and unless turns since some time count, what a log holds is of the past,
@@ -120,7 +120,8 @@ class Tail:
                 for change in changes
                 if change.path is not None and change.size
             )
-        self.follow(changes)
+        if not changes_only:
+            self.follow(changes)
 
     def follow(self, changes: Sequence[Change]) -> None:
         """Deal with what has changed, as far as there is room for spans."""

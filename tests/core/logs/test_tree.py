@@ -133,3 +133,28 @@ def test_files_of_our_own_are_no_logs(tmp_path: Path) -> None:
     link.symlink_to(tmp_path)
     tree = LogTree(str(tmp_path), ignored=[str(link / "spans.jsonl")])
     assert str(own) not in {change.path for change in tree.look()}
+
+
+@pytest.mark.parametrize("root", [".", "h", "h/"])
+def test_a_root_may_be_named_as_people_do(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "h" / "s-1" / "session.jsonl")
+    tree = LogTree(root)
+    assert [change.path for change in tree.look()] == [str(path)]
+    write(path)
+    # The system tells of whole paths, some of which are elsewhere.
+    assert [change.size for change in tree.look_at([str(path), "/elsewhere", "/"])] == [2]
+
+
+def test_what_has_two_names_is_followed_under_one(tmp_path: Path) -> None:
+    write(tmp_path / "home" / "s-1" / "session.jsonl")
+    other = write(tmp_path / "other" / "s-2" / "session.jsonl")
+    for name in ("a", "b"):
+        (tmp_path / "home" / name).symlink_to(".")
+        (tmp_path / "home" / f"o{name}").symlink_to(other.parents[1])
+    (tmp_path / "home" / "s.jsonl").symlink_to(tmp_path / "home" / "s-1" / "session.jsonl")
+    tree = LogTree(str(tmp_path / "home"))
+    assert len(tree.look()) == 2
+    assert tree.look() == []

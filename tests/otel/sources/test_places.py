@@ -108,3 +108,49 @@ def test_what_is_expected_counts_before_it_has_arrived(tmp_path: Path) -> None:
     again = opened(path)
     assert again.get(KEY) == PLACE
     again.close()
+
+
+def test_what_could_not_be_written_is_written_when_there_is_room(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    places = opened(path)
+    whole = places._file
+    with Path("/dev/full").open("ab", buffering=0) as full:
+        places._file = full
+        places.put([(KEY, PLACE)])
+        assert places.problem
+        places.put([(KEY + "2", PLACE)])
+    assert not places.problem
+    places.close()
+    assert whole is not None
+    whole.close()
+    again = opened(path)
+    assert (again.get(KEY), again.get(KEY + "2")) == (PLACE, PLACE)
+    again.close()
+
+
+def test_a_short_write_is_a_failure_and_mended_at_the_end(tmp_path: Path) -> None:
+    class Short:
+        def write(self, data: bytes) -> int:
+            return len(data) // 2
+
+        def close(self) -> None:
+            """Do nothing."""
+
+    path = tmp_path / "state"
+    places = opened(path)
+    assert places._file is not None
+    places._file.close()
+    places._file = Short()  # type: ignore[assignment]
+    places.put([(KEY, PLACE)])
+    assert places.problem
+    places.close()
+    again = opened(path)
+    assert again.get(KEY) == PLACE
+    again.close()
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/full", "/dev/zero"])
+def test_what_is_no_file_is_refused(path: str) -> None:
+    with pytest.raises(PlacesError, match="no state file"):
+        opened(Path(path))
+    assert not Path(f"{path}.lock").exists()
