@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from dsh_otel.cli.check import EPILOG, check
 from dsh_otel.cli.codes import codes
+from dsh_otel.cli.demo import EPILOG as DEMO_EPILOG
 from dsh_otel.cli.demo import demo
 from dsh_otel.cli.doctor import EPILOG as DOCTOR_EPILOG
 from dsh_otel.cli.doctor import doctor
@@ -27,6 +28,7 @@ from dsh_otel.cli.export import export
 from dsh_otel.cli.quiet import Quiet
 from dsh_otel.cli.receive import EPILOG as RECEIVE_EPILOG
 from dsh_otel.cli.receive import receive
+from dsh_otel.cli.rules import EPILOG as RULES_EPILOG
 from dsh_otel.cli.rules import rules
 from dsh_otel.cli.run import EPILOG as RUN_EPILOG
 from dsh_otel.cli.run import SETTINGS as RUN_SETTINGS
@@ -106,10 +108,10 @@ app.command(epilog=TAIL_EPILOG)(tail)
 app.command(epilog=RECEIVE_EPILOG)(receive)
 app.command(epilog=RUN_EPILOG, context_settings=RUN_SETTINGS)(run)
 app.command(epilog=SHRINK_EPILOG)(shrink)
-app.command(epilog=exit_code_lines("no rule is called so, or wrong usage"))(rules)
+app.command(epilog=RULES_EPILOG)(rules)
 app.command(epilog=exit_code_lines("no family is called so, or wrong usage"))(codes)
 app.command(epilog=DOCTOR_EPILOG)(doctor)
-app.command(epilog=exit_code_lines("the file cannot be written, or wrong usage"))(demo)
+app.command(epilog=DEMO_EPILOG)(demo)
 
 
 def main() -> NoReturn:

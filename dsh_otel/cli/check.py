@@ -37,7 +37,13 @@ Examples:
   dsh-otel check session.jsonl --rules 'turn.*'  one log, some rules
   dsh-otel check --json runs/ | jq .totals       for programs
 
-{exit_code_lines()}
+{
+    exit_code_lines(
+        "no log can be read, a PATH leads to none, rules failed, or wrong usage",
+        "a finding that counts (--fail-on), or some of the logs cannot be read",
+    )
+}
+A PATH that leads to no log outweighs findings; a finding that counts outweighs all else.
 """
 
 
@@ -101,7 +107,7 @@ def check(
         raise CannotTellError(notice)
     if notice and not quiet:
         say(notice)
-    found = checking.choose_logs(paths or (), output)
+    found = checking.choose_logs(paths or (), output, needed=chosen is OutputFormat.TEXT)
     work = checking.Check(
         logs=found.logs,
         missing=found.missing,

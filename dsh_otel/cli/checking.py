@@ -34,7 +34,7 @@ class Chosen:
     """What the places that a user named came to.
 
     Attributes:
-        logs: The logs; at least one.
+        logs: The logs.
         missing: Places without a log, with the reason.
     """
 
@@ -42,22 +42,23 @@ class Chosen:
     missing: Mapping[str, str]
 
 
-def choose_logs(places: Sequence[str], output: Path | None) -> Chosen:
+def choose_logs(places: Sequence[str], output: Path | None, *, needed: bool = True) -> Chosen:
     """Return the logs to read, and name the places without one on standard error.
 
     Args:
         places: What the user named; none means the DSH home.
         output: The file that will be written.
+        needed: Whether there must be a log; otherwise what is missing is part of the data.
 
     Raises:
-        CannotTellError: There is no log, or one of them would be overwritten.
+        CannotTellError: There is no log though there must be, or one of them would be overwritten.
     """
     logs, wrong = search_logs(places or [str(default_home(os.environ))])
     if output is not None and any(_is_same(log, output) for log in logs):
         raise CannotTellError(f"{output} is one of the logs to check; write elsewhere")
     missing = {error.place: error for error in wrong}
     said = [f"{error}{_hint(error)}" for error in missing.values()]
-    last = None if logs else said.pop()
+    last = said.pop() if needed and not logs else None
     for message in said:
         say(message)
     if last is not None:
@@ -174,5 +175,7 @@ def close(totals: Totals, written: OutputFormat, output: Path | None) -> None:
     """
     if output is not None:
         say(f"{overview(totals)}: {outcome(totals)}; written to {output}")
-    elif totals.unreadable and written not in {OutputFormat.TEXT, OutputFormat.GITHUB}:
+        return
+    told = {OutputFormat.TEXT, OutputFormat.GITHUB}
+    if totals.unreadable > totals.missing and written not in told:
         say(f"{counted(totals.unreadable, 'log')} of {totals.sessions:,} cannot be read")

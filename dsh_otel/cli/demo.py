@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dsh_otel.cli.exits import exit_code_lines
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import STDOUT
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dsh_otel.cli.ruling import Ruling
 
 SAMPLES: Final = "samples/home"
+EPILOG: Final = exit_code_lines("the file cannot be written, rules failed, or wrong usage")
 DEFAULT_FILE: Final = Path("dsh-otel-demo.otlp.json")
 
 

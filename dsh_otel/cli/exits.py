@@ -48,17 +48,17 @@ class CannotTellError(Exception):
     """A command cannot do what it was asked for; the message says why."""
 
 
-def exit_code_lines(cannot_tell: str = "") -> str:
+def exit_code_lines(cannot_tell: str = "", failed: str = "") -> str:
     """Return the exit codes as the help shows them; the mark keeps it from joining the lines.
 
     Args:
-        cannot_tell: What 2 stands for with a command that reads no logs, and never ends with 1.
+        cannot_tell: What 2 stands for with this command; if given, `failed` counts too.
+        failed: What 1 stands for; empty with a command that never ends so.
     """
     meanings = {code: code.meaning for code in ExitCode}
     if cannot_tell:
-        del meanings[ExitCode.FAILED]
-        meanings[ExitCode.CANNOT_TELL] = cannot_tell
-    lines = (f"{code.value:>5}  {meaning}" for code, meaning in meanings.items())
+        meanings |= {ExitCode.FAILED: failed, ExitCode.CANNOT_TELL: cannot_tell}
+    lines = (f"{code.value:>5}  {meaning}" for code, meaning in meanings.items() if meaning)
     return "\b\nExit codes:\n" + "\n".join(lines)
 
 

@@ -31,11 +31,16 @@ Destinations:
 
 \b
 Examples:
-  dsh-otel export                                  the DSH home, as trees
-  dsh-otel export runs/ --to file -o traces.otlp.json  for a collector
-  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dsh-otel export runs/ --to otlp
+  dsh-otel export                            the DSH home, as trees
+  dsh-otel export runs/ --to file -o t.json  for a Collector
+  dsh-otel export runs/ --to otlp            to OTEL_EXPORTER_OTLP_ENDPOINT
 
-{exit_code_lines()}
+{
+    exit_code_lines(
+        "nothing arrived, a PATH leads to no log, rules failed, or wrong usage",
+        "some of the logs cannot be read, or some spans did not arrive",
+    )
+}
 """
 
 
@@ -102,7 +107,7 @@ def export(
     written = path if to is Destination.FILE and str(path) != "-" else None
     if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
         raise typer.BadParameter("--json needs standard output: choose another destination")
-    found = choose_logs(paths or (), written)
+    found = choose_logs(paths or (), written, needed=not json)
     held_to = None if contract is ContractChoice.AUTO else Contract(contract)
     unable = idle(ruling, contract=held_to, source=SourceKind(source), final=final)
     notice = told(unable, ruling.chosen, rules or ())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
+from dsh_core.contract.findings import Severity
 from dsh_core.contract.run import SourceKind
 from dsh_core.logs.reader import UnsupportedFormatError
 from dsh_otel.clean import Privacy, clean_text
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from dsh_core.contract.findings import Finding, Severity
+    from dsh_core.contract.findings import Finding
     from dsh_core.events import Contract
     from dsh_core.logs.find import LogFile
     from dsh_otel.cli.ruling import Ruling
@@ -288,6 +289,7 @@ def _as_data(result: Result) -> dict[str, Any]:
     unreadable = result.missing | result.unreadable
     document: dict[str, Any] = {"schema_version": 1, **msgspec.to_builtins(result)}
     del document["missing"], document["logs"]
+    document["findings"] = {severity.value: result.findings[severity] for severity in Severity}
     document["target"] = clean_text(result.target, MAX_PATH)
     document["unreadable"] = {clean_text(p, MAX_PATH): why for p, why in unreadable.items()}
     return document

@@ -10,7 +10,7 @@ import typer
 
 from dsh_otel.cli.choices import Source
 from dsh_otel.cli.complete import complete_patterns
-from dsh_otel.cli.exits import CannotTellError, say
+from dsh_otel.cli.exits import CannotTellError, exit_code_lines, say
 from dsh_otel.cli.output import stdout
 from dsh_otel.cli.quiet import Quiet, is_quiet
 from dsh_otel.cli.selection import FromSource, Presets
@@ -28,6 +28,11 @@ SOURCES: Final = {
     "live": "only a running agent: no log holds what it needs",
 }
 """What a rule needs of its source, in words."""
+
+EPILOG: Final = exit_code_lines(
+    "no rule is called so, with --run: no log can be read or rules failed, or wrong usage",
+    "with --run: some of the logs cannot be read",
+)
 
 PLACES: Final = {"end": "the end of the log", "live": "what a running agent does"}
 """What rules are evaluated at that wait for no event, by their source."""
@@ -79,11 +84,13 @@ def rules(
         if option and not is_quiet(context, quiet=quiet):
             say(f"check it with {option}: {rule} is not evaluated otherwise")
         return
+    if not run and (final or preset or source is not Source.LOG):
+        raise typer.BadParameter("--final, --preset and --source go with --run")
     done = Run()
     if run:
-        done = _run(catalogue, run, source=source, final=final, presets=preset or ())
+        done = _run(catalogue, run, source=source, final=final, presets=preset or (), json=json)
     if json:
-        _print_json(found, done.fates)
+        _print_json(found, done)
     elif rule in catalogue.entries:
         _print_one(found[0], done.fates)
     else:
@@ -97,10 +104,12 @@ class Run:
 
     Attributes:
         fates: Number of findings by rule, None where it was never evaluated; empty without logs.
+        unreadable: Why places and logs could not be read, by path.
         code: How the command ends.
     """
 
     fates: Mapping[str, int | None] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     code: int = 0
 
 
@@ -159,6 +168,7 @@ def _run(
     source: Source,
     final: bool,
     presets: Sequence[str],
+    json: bool,
 ) -> Run:
     """Check logs with all rules: one that is left out explains nothing."""
     from dsh_core.check import check_session
@@ -167,8 +177,8 @@ def _run(
     from dsh_otel.cli.exits import ExitCode
 
     counts: dict[str, int | None] = dict.fromkeys(catalogue.entries)
-    found = choose_logs(places, None)
-    unread, failed = 0, bool(found.missing)
+    found = choose_logs(places, None, needed=not json)
+    unreadable, failed = dict(found.missing), bool(found.missing)
     for log in found.logs:
         report = check_session(
             log,
@@ -179,17 +189,18 @@ def _run(
         )
         if report.error:
             say(report.error)
-            unread += 1
-        if report.disabled:
-            failed = True
+            unreadable[report.path] = report.reason
+        failed = failed or bool(report.disabled)
         for id_ in report.evaluated:
             counts[id_] = counts[id_] or 0
         for finding in report.findings:
             counts[finding.rule] = (counts[finding.rule] or 0) + 1
-    if unread == len(found.logs):
-        raise CannotTellError("none of the logs can be read")
-    code = ExitCode.FAILED if unread else ExitCode.OK
-    return Run(counts, ExitCode.CANNOT_TELL if failed else code)
+    if len(unreadable) - len(found.missing) == len(found.logs):
+        failed = True
+        if not json:
+            raise CannotTellError("none of the logs can be read")
+    code = ExitCode.FAILED if unreadable else ExitCode.OK
+    return Run(counts, unreadable, ExitCode.CANNOT_TELL if failed else code)
 
 
 def _fate(count: int | None) -> str:
@@ -198,11 +209,11 @@ def _fate(count: int | None) -> str:
     return f"{count:,} found" if count else "silent"
 
 
-def _print_json(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> None:
+def _print_json(entries: Sequence[Entry], done: Run) -> None:
     from dsh_core.contract import example_logs
     from dsh_otel.cli.formats.fields import SCHEMA_VERSION, dumps
 
-    found = []
+    found, fates = [], done.fates
     for entry in entries:
         fields: dict[str, Any] = {
             "id": entry.id,
@@ -219,7 +230,10 @@ def _print_json(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> No
         if fates:
             fields |= {"evaluated": fates[entry.id] is not None, "findings": fates[entry.id] or 0}
         found.append(fields)
-    stdout(exact=True).write(dumps({"schema_version": SCHEMA_VERSION, "rules": found}) + "\n")
+    document = {"schema_version": SCHEMA_VERSION, "rules": found}
+    if fates:
+        document["unreadable"] = done.unreadable
+    stdout(exact=True).write(dumps(document) + "\n")
 
 
 def _print_list(entries: Sequence[Entry], fates: Mapping[str, int | None]) -> None:

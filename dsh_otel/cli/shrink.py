@@ -31,9 +31,9 @@ What is left is numbered anew from the beginning, unless the finding is about th
 
 \b
 Examples:
-  dsh-otel shrink session.v4.jsonl.zstd                      the least log
+  dsh-otel shrink session.v4.jsonl.zstd                        the least log
   dsh-otel shrink session.jsonl --rules 'tool.*' -o bug.jsonl  of another finding, to a file
-  dsh-otel shrink session.jsonl --pytest > test_bug.py       a test that is ready to run
+  dsh-otel shrink session.jsonl --pytest > test_bug.py         a test that is ready to run
 
 {exit_code_lines("no finding, a log that cannot be read or is too large, or wrong usage")}
 """

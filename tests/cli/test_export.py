@@ -65,7 +65,7 @@ def test_a_file_holds_otlp_json_lines_and_is_the_same_each_time(tmp_path: Path) 
         assert result.exit_code == ExitCode.OK
         told = json.loads(result.stdout)
         assert (told["sent"], told["lost"], told["sessions"]) == (3, 0, 1)
-        assert told["findings"] == {"advice": 1}
+        assert told["findings"] == {"violation": 0, "damage": 0, "advice": 1}
     assert first.read_bytes() == second.read_bytes()
     (line,) = first.read_text().splitlines()
     spans = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]

@@ -201,6 +201,25 @@ class TestRun:
         assert (outcome.exit_code, outcome.stdout) == (2, "")
         assert f"{empty}: the log is empty" in outcome.stderr
 
+    def test_programs_learn_what_could_not_be_read(self, tmp_path: Path) -> None:
+        """By path, with the reason, also when it is all there is."""
+        empty = write(tmp_path / "a.jsonl")
+        outcome = run("rules", "turn.overlap", "--run", empty, "--run", tmp_path / "no", "--json")
+        assert outcome.exit_code == 2
+        document = json.loads(outcome.stdout)
+        assert document["unreadable"] == {
+            str(tmp_path / "no"): "no such file or folder",
+            str(empty): "the log is empty",
+        }
+        assert document["rules"][0]["evaluated"] is False
+
+    @pytest.mark.parametrize("option", [["--final"], ["--preset", "a"], ["--source", "stream"]])
+    def test_options_of_a_run_go_with_one(self, option: list[str]) -> None:
+        """They are not passed over in silence."""
+        outcome = run("rules", *option)
+        assert (outcome.exit_code, outcome.stdout) == (2, "")
+        assert "go with --run" in outcome.stderr
+
 
 class TestUnknown:
     """Rules that there are not."""

@@ -135,3 +135,26 @@ def test_a_missing_dsh_home_leads_to_the_demo_and_to_dsh_home(
     assert "set DSH_HOME" in result.stderr
     elsewhere = run(command, tmp_path / "nope", env={"HOME": str(tmp_path)})
     assert "demo" not in elsewhere.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        (("check", "--json"), ("sessions", 0, "error")),
+        (("check", "--format", "jsonl"), ("error",)),
+        (("export", "--to", "otlp", "--json"), ("unreadable", "PLACE")),
+        (("rules", "--json", "--run"), ("unreadable", "PLACE")),
+    ],
+)
+def test_programs_get_their_document_also_when_there_is_no_log(
+    command: tuple[str, ...], keys: tuple[str | int, ...], tmp_path: Path
+) -> None:
+    """A pipe into jq says what is wrong, not that it got nothing."""
+    place = str(tmp_path / "nowhere")
+    outcome = run(*command, place)
+    assert outcome.exit_code == 2
+    value = json.loads(outcome.stdout)
+    for key in keys:
+        value = value[place if key == "PLACE" else key]
+    assert value == "no such file or folder"
+    assert outcome.stderr.startswith(f"dsh-otel: {place}: no such file or folder")
