@@ -95,7 +95,7 @@ lock: $(DEPS) ## Write requirements/dev.txt anew (ARGS=--upgrade for newer versi
 .PHONY: clean
 clean: ## Remove .venv and everything that tools wrote
 	@rm -rf $(VENV) .cache build dist htmlcov *.egg-info .coverage .coverage.* \
-		dsh-otel-demo.otlp.json .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+		dsh-otel-demo.otlp.json dsh-traces.otlp.json .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environment is always made from nothing: no half-installed package survives an interrupted

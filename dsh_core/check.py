@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import msgspec
 
@@ -15,11 +15,14 @@ from dsh_core.logs.reader import Batch, SessionLog, UnsupportedFormatError
 from dsh_core.logs.stream_file import ToldSession, sessions_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from typing_extensions import Unpack
 
     from dsh_core.events import Contract
+
+
+NOT_JSON: Final = "line.not-json"
 
 
 class SessionReport(msgspec.Struct, kw_only=True):
@@ -87,12 +90,12 @@ class Options(TypedDict, total=False):
     progress: Callable[[int], None] | None
 
 
-def why_nothing(events: int, faults: int, *, header: bool) -> str:
+def why_nothing(events: int, faults: Collection[str], *, header: bool) -> str:
     """Say why nothing can be said of a log that was read to its end.
 
     Args:
         events: Number of events read.
-        faults: Number of damaged places met.
+        faults: Rules of the damaged places met.
         header: Whether it has a header row.
 
     Returns:
@@ -100,6 +103,8 @@ def why_nothing(events: int, faults: int, *, header: bool) -> str:
     """
     if events:
         return ""
+    if not header and set(faults) == {NOT_JSON}:
+        return "no line is JSON: not a session log"
     if faults:
         return "no event can be read"
     return "the log holds no events yet" if header else "the log is empty"
@@ -162,7 +167,7 @@ def _check(session: SessionLog | ToldSession, report: SessionReport, options: Op
     """Check one session, and write what is found into its report."""
     report.stream = isinstance(session, ToldSession)
     progress = options.get("progress")
-    faults = 0
+    faults: set[str] = set()
     checker = Checker(
         session.header,
         contract=options.get("contract"),
@@ -182,7 +187,7 @@ def _check(session: SessionLog | ToldSession, report: SessionReport, options: Op
             if progress is not None:
                 progress(len(item.events))
         else:
-            faults += 1
+            faults.add(item.rule)
             report.findings += checker.observe_fault(item)
     report.findings += checker.finish(final=options.get("final", False))
     report.events = checker.events

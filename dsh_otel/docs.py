@@ -135,7 +135,10 @@ def _family(family: Family) -> tuple[str, ...]:
         info.family is family and (info.where is not Where.ERRNO or _is_classed(info))
         for info in CODES.values()
     )
-    return (f"`{family}`", str(number), f"`{route}`", f"`{retryable}`")
+    listed = str(number)
+    if family is Family.UNKNOWN_OUTCOME:
+        listed += ", and all system errors that are not below"
+    return (f"`{family}`", listed, f"`{route}`", f"`{retryable}`")
 
 
 def _codes(infos: Iterable[CodeInfo]) -> str:

@@ -338,6 +338,7 @@ def _trace(session: SessionLog | ToldSession, options: Options) -> Replay:
         strict=options.get("strict", False),
     )
     done = Replay(session_id=session.header.id, format=session.header.format, stream=stream)
+    faults: set[str] = set()
     # What is open ends, even if the log cannot be read to its end.
     with closing(tracer):
         for item in session.read():
@@ -349,8 +350,9 @@ def _trace(session: SessionLog | ToldSession, options: Options) -> Replay:
                     progress(len(item.events))
             else:
                 tracer.observe_fault(item)
+                faults.add(item.rule)
                 done.faults += 1
-    done.reason = why_nothing(done.events, done.faults, header=session.header_row is not None)
+    done.reason = why_nothing(done.events, faults, header=session.header_row is not None)
     done.outcomes = dict(tracer.counts)
     done.unclosed = dict(tracer.unclosed)
     done.unsampled = tracer.unsampled

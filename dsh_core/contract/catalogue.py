@@ -38,7 +38,19 @@ class Entry:
 
 
 class UnknownRuleError(ValueError):
-    """A pattern names no rule of the catalogue."""
+    """A pattern names no rule of the catalogue.
+
+    Args:
+        pattern: The pattern.
+        owners: The owners that there are.
+    """
+
+    def __init__(self, pattern: str, owners: Iterable[str]) -> None:
+        super().__init__(
+            f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, "
+            f"owners are: {', '.join(sorted(owners))}"
+        )
+        self.pattern = pattern
 
 
 class Catalogue:
@@ -153,11 +165,8 @@ class Catalogue:
                 if fnmatch.fnmatchcase(entry.owner if by_owner else entry.id, glob)
             }
             if not hits:
-                owners = ", ".join(sorted({entry.owner for entry in self.entries.values()}))
-                raise UnknownRuleError(
-                    f"no rule matches {pattern!r}; `dsh-otel rules` lists the ids, "
-                    f"owners are: {owners}"
-                )
+                owners = {entry.owner for entry in self.entries.values()}
+                raise UnknownRuleError(pattern, owners)
             found |= hits
         return found
 

@@ -59,7 +59,10 @@ def foreign(data: bytes) -> str:
     look = _look(data)
     if look:
         return f"{look}, not a session log"
-    return "not a session log: no line has the type of an event"
+    return (
+        "not a session log: no line has the type of an event; a log has one JSON object a line, "
+        "with type, seq, time and data"
+    )
 
 
 def _look(data: bytes) -> str:

@@ -251,7 +251,8 @@ class _Parser:
 
     def _not_json(self, reason: str) -> None:
         self._found.unreadable = True
-        fault = Fault("line.not-json", f"not JSON: {reason}", self._line, lost=True)
+        message = f"the line is no JSON object, but broken off or other text ({reason})"
+        fault = Fault("line.not-json", message, self._line, lost=True)
         self._found.faults.append(fault)
 
 

@@ -49,6 +49,10 @@ def codes(
     """
     from dsh_core.codes import CODES, lookup
 
+    if code is not None and (not code or "*" in code or code.split() != [code]):
+        raise typer.BadParameter(
+            "a code is one word without *: `dsh-otel codes` lists all, --family NAME some"
+        )
     if code is not None and family is not None:
         raise typer.BadParameter("a code and --family exclude each other")
     if code is not None:

@@ -106,7 +106,9 @@ def export(
     path = output or DEFAULT_FILE
     written = path if to is Destination.FILE and str(path) != "-" else None
     if json and (to is Destination.CONSOLE or (to is Destination.FILE and str(path) == "-")):
-        raise typer.BadParameter("--json needs standard output: choose another destination")
+        raise typer.BadParameter(
+            "--json needs standard output for itself: use --to otlp, or --to file with a name"
+        )
     found = choose_logs(paths or (), written, needed=not json)
     held_to = None if contract is ContractChoice.AUTO else Contract(contract)
     unable = idle(ruling, contract=held_to, source=SourceKind(source), final=final)

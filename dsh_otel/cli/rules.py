@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -131,13 +130,12 @@ def evaluated_at(rule: Rule) -> str:
 
 def _select(catalogue: Catalogue, pattern: str) -> list[Entry]:
     from dsh_core.contract.catalogue import UnknownRuleError
+    from dsh_otel.cli.ruling import unknown
 
     try:
         chosen = catalogue.select([pattern])
     except UnknownRuleError as error:
-        close = difflib.get_close_matches(pattern, catalogue.entries, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}?" if close else "`dsh-otel rules` lists all"
-        raise CannotTellError(f"no rule is called {pattern!r}; {hint}") from error
+        raise CannotTellError(unknown(catalogue, pattern)) from error
     return [catalogue.entries[id_] for id_ in sorted(chosen)]
 
 

@@ -19,6 +19,7 @@ from dsh_otel.cli.formats.words import counted
 from dsh_otel.cli.output import console, is_terminal, opened, wants_colour
 from dsh_otel.cli.plain import printable
 from dsh_otel.cli.progress import DELAY
+from dsh_otel.cli.ruling import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ def choose_wanted(catalogue: Catalogue, patterns: Sequence[str]) -> frozenset[st
     try:
         return catalogue.select(patterns)
     except UnknownRuleError as error:
-        raise CannotTellError(str(error)) from error
+        raise CannotTellError(unknown(catalogue, error.pattern)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +268,8 @@ def tell(found: Shrunk, output: Path | None) -> None:
         say("its last line has no newline, and must not get one")
     if found.stopped is Stopped.CHECKS:
         say(
-            f"stopped after {counted(found.checks, 'check')}: less may do; --max-checks allows more"
+            f"stopped by --max-checks, after {counted(found.checks, 'check')} with those of the "
+            "tail and of texts: less may do, and a larger number allows it"
         )
     if found.stopped is Stopped.INTERRUPTED:
         say("interrupted: this is the least found so far, less may do")

@@ -171,7 +171,7 @@ class TestVerdict:
         [
             (b"", "the log is empty"),
             (b"\n\n", "the log is empty"),
-            (b"\x7fELF\x02\x01\x01 not a log\n" * 3, "no event can be read"),
+            (b"\x7fELF\x02\x01\x01 not a log\n" * 3, "no line is JSON: not a session log"),
             (b'{"type":"session","version":99}\n', "is newer than this release knows"),
         ],
         ids=["empty", "blank", "binary", "future"],

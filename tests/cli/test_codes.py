@@ -102,9 +102,9 @@ class TestOne:
     def test_a_known_code_and_one_of_its_own_kind_get_nothing_proposed(self, code: str) -> None:
         assert run("codes", code).stderr == ""
 
-    @pytest.mark.parametrize("code", ["", "\x1b[31mE\n", "x" * 1000])
-    def test_any_text(self, code: str) -> None:
-        """Any text has an answer, and none acts on the terminal."""
+    @pytest.mark.parametrize("code", ["\x1b[31mE", "x" * 1000])
+    def test_any_word(self, code: str) -> None:
+        """Any word has an answer, and none acts on the terminal."""
         for options in ([], ["--json"]):
             outcome = run("codes", code, *options)
             assert outcome.exit_code == 0
@@ -137,3 +137,11 @@ class TestUsage:
         outcome = run("codes", "ENOENT", "--family", "missing")
         assert outcome.exit_code == 2
         assert "exclude each other" in outcome.stderr
+
+
+@pytest.mark.parametrize("code", ["", " ", "FS_*", "no such file", "E\n"])
+def test_what_can_be_no_code_is_refused_with_advice(code: str) -> None:
+    """An answer would look as if the code were known."""
+    outcome = run("codes", code)
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+    assert "a code is one word without *: `dsh-otel codes` lists all" in outcome.stderr

@@ -70,3 +70,26 @@ def test_a_rule_that_is_asked_for_by_name_beside_others_is_a_notice(
     assert "dsh-otel: not evaluated here: turn.unclosed needs --final\n" in named.stderr
     for silent in (("--rules", "turn.*"), (), ("-q", "--rules", "turn.unclosed", "--rules", "*")):
         assert "not evaluated" not in run(command, log, *silent).stderr
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("turn.overlop", "did you mean turn.overlap"),
+        ("TURN.OVERLAP", "did you mean turn.overlap?"),
+        ("Turn.*", "did you mean turn.*?"),
+        ("owner:Session", "did you mean owner:session?"),
+        ("turn.overlap,seq.gap", "give one pattern each, and repeat the option"),
+        ("zzzz", "`dsh-otel rules` lists all"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["check --rules", "check --exclude", "export --rules", "shrink - --rules", "rules"]
+)
+def test_a_pattern_that_matches_nothing_comes_with_a_proposal(
+    command: str, pattern: str, hint: str
+) -> None:
+    """Whatever command it is given to."""
+    outcome = run(*command.split(), pattern)
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith(f"dsh-otel: no rule matches {pattern!r}; {hint}")

@@ -229,7 +229,7 @@ class TestUnknown:
         outcome = run("rules", "turn.overlop")
         assert (outcome.exit_code, outcome.stdout) == (2, "")
         assert outcome.stderr.startswith(
-            "dsh-otel: no rule is called 'turn.overlop'; did you mean turn.overlap"
+            "dsh-otel: no rule matches 'turn.overlop'; did you mean turn.overlap"
         )
 
     @pytest.mark.parametrize("id_", ["zzzzzzzz", "owner:nobody", "*.nothing"])

@@ -249,7 +249,9 @@ class TestBounds:
     def test_as_many_checks_as_are_allowed(self, tmp_path: Path) -> None:
         outcome = run("shrink", write(tmp_path / "a.jsonl", *LONG), "--max-checks", "2")
         assert outcome.exit_code == 0
-        assert re.search(r"stopped after \d checks: less may do; --max-checks", outcome.stderr)
+        assert re.search(
+            r"stopped by --max-checks, after \d checks .*: less may do", outcome.stderr
+        )
 
     def test_a_last_line_without_a_newline_is_told(self, tmp_path: Path) -> None:
         """Nobody is to take it for a slip of the output, or mend it."""

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 HEADER = b'{"type":"session","version":4,"id":"s","createdAt":1,"cwd":"/"}\n'
 NOTHING = "no event can be read"
+STRANGE = (
+    "not a session log: no line has the type of an event; a log has one JSON object a line, with "
+    "type, seq, time and data"
+)
 UNREADABLE = {
     "empty": (b"", "the log is empty"),
     "blank": (b" \n\n", "the log is empty"),
     "header-only": (HEADER, "the log holds no events yet"),
     "header and damage": (HEADER + b"garbage\n", NOTHING),
     "random": (random.Random(7).randbytes(3000), NOTHING),
-    "text": (b"Dear diary,\ntoday nothing happened.\n", NOTHING),
+    "text": (b"Dear diary,\ntoday nothing happened.\n", "no line is JSON: not a session log"),
     "truncated zstd": (zstandard.compress(encode(*CLEAN))[:40], NOTHING),
-    "another file": (b'{"a": 1}\n', "not a session log: no line has the type of an event"),
+    "another file": (b'{"a": 1}\n', STRANGE),
 }
 UNREADABLE_LOGS = pytest.mark.parametrize(
     ("content", "reason"), UNREADABLE.values(), ids=UNREADABLE
