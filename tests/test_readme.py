@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from dsh_core.contract.installed import GROUP
 from dsh_otel.cli import demo, export
 from dsh_otel.export.sink import INSTALL_EXTRA
 
@@ -127,9 +129,28 @@ RECIPES = re.findall(
         (1, "Noted. 2\nNoted. 4\n"),
         (2, "On my way.\nABORTED\n"),
         (3, "3 advice acme.root bash is run as root\n"),
-        (4, "TRANSPORT\n"),
+        (5, "TRANSPORT\n"),
     ],
 )
 def test_the_recipes_do_what_they_say(number: int, printed: str, tmp_path: Path) -> None:
-    assert len(RECIPES) == 5
+    assert len(RECIPES) == 6
     assert run("-W", "error", "-c", RECIPES[number], cwd=tmp_path) == printed
+
+
+def test_the_recipe_for_a_test_of_a_rule_passes_and_can_fail(tmp_path: Path) -> None:
+    (tmp_path / "acme_dsh").mkdir()
+    rules = tmp_path / "acme_dsh/rules.py"
+    rules.write_text(RECIPES[3].split("\ncall = ")[0], encoding="utf-8")
+    file = tmp_path / "test_rules.py"
+    file.write_text(RECIPES[4], encoding="utf-8")
+    options = ("-m", "pytest", "-q", "--no-cov", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "2 passed" in run(*options, str(file), cwd=tmp_path)
+    rules.write_text(rules.read_text().replace('"sudo"', '"doas"'), encoding="utf-8")
+    assert "1 failed" in run(*options, str(file), cwd=tmp_path)
+
+
+def test_the_recipe_for_a_package_of_rules_names_the_entry_point() -> None:
+    text = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
+    (toml,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    project = tomllib.loads(toml)["project"]
+    assert project["entry-points"] == {GROUP: {"acme": "acme_dsh.rules:Rules"}}

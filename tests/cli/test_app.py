@@ -85,6 +85,11 @@ class TestEntryPoints:
             assert f"  {option} " in stdout
 
     @pytest.mark.parametrize("command", COMMANDS)
+    def test_quiet_goes_with_every_command(self, command: str) -> None:
+        """In front of the command and behind it."""
+        assert "  -q, --quiet " in run(command, "--help").stdout
+
+    @pytest.mark.parametrize("command", COMMANDS)
     def test_examples_in_the_help_are_explained_in_one_column(self, command: str) -> None:
         """A reader finds what an example does at a glance."""
         examples = run(command, "--help").stdout.partition("Examples:\n")[2].partition("\n\n")[0]
