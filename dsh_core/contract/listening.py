@@ -53,7 +53,9 @@ def misheard(rules: Iterable[Rule], types: frozenset[str]) -> str:
     for rule in rules:
         if rule.on and not types & {EVERY, *rule.on}:
             at = " ".join("every event" if kind == EVERY else kind for kind in rule.on)
-            return f"rule {rule.id} is said to be evaluated at {at}, but nothing listens there"
+            meant = "" if rule.on[0] in KNOWN_EVENTS else _meant(rule.on[0])
+            text = f"rule {rule.id} is said to be evaluated at {at}, but nothing listens there"
+            return text + meant
     return ""
 
 

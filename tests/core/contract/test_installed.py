@@ -204,6 +204,10 @@ class TestWithRulesOf:
             (made(), "acme.x is said to be evaluated at turn/start, but nothing listens there"),
             (made(rules=(odd_rule(on=(EVERY,)),)), "at every event, but nothing listens there"),
             (listening("turn/end"), "acme.x is said to be evaluated at turn/start, but nothing"),
+            (
+                listening("turn/start", rules=(odd_rule(on=("turn/strat",)),)),
+                "but nothing listens there; did you mean 'turn/start'?",
+            ),
             (listening("turn"), "listens to 'turn', which is no type of event"),
             (listening("turn-start"), "type of event; did you mean 'turn/start'?"),
         ],
