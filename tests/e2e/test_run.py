@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests import paths
-from tests.e2e import cli
+from tests.e2e import cli, logs
 from tests.e2e.receivers import HOST, Sink, free_ports
 
 if TYPE_CHECKING:
@@ -134,6 +134,33 @@ def test_a_dead_endpoint_costs_five_seconds_and_not_the_exit_code(tmp_path: Path
     assert done.returncode == 0
     assert time.monotonic() - begin < 15
     assert "15 left" in done.stderr
+
+
+def test_a_full_queue_does_not_hold_it_up(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    source = logs.write(tmp_path / "many.jsonl", logs.turns(12_000))
+    where = tmp_path / "home" / "sessions"
+    where.mkdir(parents=True)
+    code = f"import shutil; shutil.copy({str(source)!r}, {str(where / 'many.jsonl')!r})"
+    begin = time.monotonic()
+    done = cli.run(
+        *("run", "-q", "--home", tmp_path / "home", "--to", "otlp", "--"),
+        *(sys.executable, "-c", code),
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{port}",
+    )
+    assert done.returncode == 0
+    assert time.monotonic() - begin < 25
+    assert "left" in done.stderr
+
+
+def test_turns_of_others_that_are_open_are_not_its_business(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "sessions" / "--p--" / "other"
+    folder.mkdir(parents=True)
+    (folder / "session.v4.jsonl").write_bytes(
+        (paths.DECODED / "crash.before-resume.jsonl").read_bytes()
+    )
+    done = run(tmp_path / "home")
+    assert "never closed" not in done.stderr
 
 
 def test_with_telemetry_switched_off_the_command_runs_all_the_same(tmp_path: Path) -> None:

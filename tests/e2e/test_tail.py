@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests import paths
-from tests.e2e import cli
+from tests.e2e import cli, logs
 from tests.e2e.receivers import HOST, Sink, free_ports, wait_until
 from tests.e2e.spans import expected_spans
 from tests.e2e.tailing import Tailing, otlp, tailing
@@ -69,6 +69,12 @@ class Writer(threading.Thread):
                 del self._left[path]
             # A pace, not a wait for something.
             time.sleep(0.002)
+
+
+def write_turns(root: Path, count: int) -> Path:
+    folder = root / "sessions" / "--p--" / "many"
+    folder.mkdir(parents=True)
+    return logs.write(folder / "many.jsonl", logs.turns(count))
 
 
 def expected(root: Path) -> dict[tuple[str, str], Span]:
@@ -208,6 +214,49 @@ def test_nobody_reads_the_lines_any_more(tmp_path: Path) -> None:
         process.stdout.close()
         Writer(tmp_path / "home", SOURCES[:1], "pipe").run()
         assert process.wait(30) == 141
+
+
+def test_a_folder_can_be_named_as_people_do(tmp_path: Path) -> None:
+    (tmp_path / "h").mkdir()
+    said, lines = tmp_path / "said", tmp_path / "lines"
+    with said.open("wb") as err, lines.open("wb") as out:
+        process = cli.start("tail", "h", "--jsonl", env={}, stdout=out, stderr=err, cwd=tmp_path)
+    with process:
+        wait_until(lambda: b"following" in said.read_bytes(), "the tail")
+        Writer(tmp_path / "h", SOURCES[:1], "relative").run()
+        wait_until(lambda: b"dsh.turn.ended" in lines.read_bytes(), "a turn", deadline=8)
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_a_reader_that_stalls_does_not_hold_the_end_up(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    log = write_turns(tmp_path / "home", 3000)
+    process = cli.start("tail", tmp_path / "home", "--from-start", "--jsonl", env={})
+    with process:
+        assert process.stderr is not None
+        while b"following" not in process.stderr.readline():
+            assert process.poll() is None
+        begin = time.monotonic()
+        process.terminate()
+        assert process.wait(30) == 1
+        assert time.monotonic() - begin < 8
+        assert b"standard output" in process.stderr.read()
+    assert log.exists()
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        made = Tailing(tmp_path / "home", tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    made.wait_until_ready()
+    made.process.send_signal(signal.SIGHUP)
+    Writer(tmp_path / "home", SOURCES[:1], "hup").run()
+    made.wait_for("dsh.turn.ended")
+    assert made.stop()[0] == 0
 
 
 def test_telemetry_that_is_switched_off_stays_off(tmp_path: Path) -> None:
