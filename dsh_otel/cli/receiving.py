@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 TICK_S: Final = 0.2
 """How often time passes for sessions that nobody tells of, in seconds."""
 
-MAX_CONNECTIONS: Final = 256
+MAX_CONNECTIONS: Final = 1024
+"""More are answered by the server itself, or not at all; far fewer requests are read at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,10 @@ READ_S: Final = 30.0
 RETRY_S: Final = 1
 """When to come back, in seconds."""
 
+MAX_OPEN: Final = 256
+"""How many requests may come in at a time."""
+
+CROWDED: Final = Answer(503, "too many requests come in at a time", retry_after_s=RETRY_S)
 BUSY: Final = Answer(429, "too much waits; come back later", retry_after_s=RETRY_S)
 ENDING: Final = Answer(503, "it is ending; come back later", retry_after_s=RETRY_S)
 
@@ -204,6 +208,7 @@ class _Endpoint:
     def __init__(self, intake: Intake, token: str) -> None:
         self._intake = intake
         self._wanted = token.encode()
+        self._open = 0
 
     async def health(self, _request: Request) -> Response:
         if self._intake.ending:
@@ -214,7 +219,13 @@ class _Endpoint:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         known = next((one for one in Encoding if one == kind), None)
         encoding = known or Encoding.JSON
-        answer = self._refusal(request, known) or await self._answer(request, encoding)
+        answer = self._refusal(request, known)
+        if answer is None:
+            self._open += 1
+            try:
+                answer = await self._answer(request, encoding)
+            finally:
+                self._open -= 1
         self._intake.answers[answer.status] += 1
         headers = {}
         if answer.retry_after_s:
@@ -232,7 +243,9 @@ class _Endpoint:
         packing = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding is None or packing not in {GZIP, "identity"}:
             return Answer(415, "send JSON or protobuf, as it is or as gzip")
-        return ENDING if self._intake.ending else None
+        if self._intake.ending:
+            return ENDING
+        return CROWDED if self._open >= MAX_OPEN else None
 
     async def _answer(self, request: Request, encoding: Encoding) -> Answer:
         packed = request.headers.get("content-encoding", "").strip().lower() == GZIP

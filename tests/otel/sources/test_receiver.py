@@ -134,7 +134,10 @@ def test_what_nobody_can_read_is_refused(headers: Any) -> None:
 
 @pytest.mark.parametrize(
     ("shown", "status"),
-    [("Bearer secret", 200), ("Bearer other", 401), ("", 401), ("Bearer secrets", 401)],
+    [
+        *[("Bearer secret", 200), ("bearer  secret", 200), ("Basic secret", 401)],
+        *[("Bearer other", 401), ("", 401), ("Bearer secrets", 401)],
+    ],
 )
 def test_a_token_is_asked_for(shown: str, status: int) -> None:
     answer = answer_to(AUGUST, token="secret", authorization=shown)
@@ -169,6 +172,32 @@ def test_under_pressure_clients_are_asked_to_come_back() -> None:
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
     assert intake.empty
+
+
+def test_a_crowd_is_asked_to_come_back_in_its_own_encoding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receiver, "MAX_OPEN", 2)
+    intake, gate = Intake(1 << 20), asyncio.Event()
+
+    async def slow(client: httpx.AsyncClient) -> httpx.Response:
+        async def body() -> AsyncIterator[bytes]:
+            await gate.wait()
+            yield b"{}"
+
+        return await client.post(PATH, content=body(), headers=JSON)
+
+    async def third(client: httpx.AsyncClient) -> httpx.Response:
+        await asyncio.sleep(0)
+        answer = await client.post(PATH, content=b"{}", headers=JSON)
+        gate.set()
+        return answer
+
+    with working(intake):
+        *first, last = talk(make_app(intake), slow, slow, third)
+    assert [one.status_code for one in first] == [200, 200]
+    assert (last.status_code, last.headers["retry-after"]) == (503, "1")
+    assert last.json()["message"]
 
 
 def test_requests_that_come_in_have_a_bound_in_bytes_together() -> None:
