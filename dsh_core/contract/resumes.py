@@ -60,7 +60,9 @@ class Resumes:
 
     def _request(self, event: RequestHeader, line: int) -> None:
         reason = event.data.reason
-        if reason == "resume" or (reason == "initial" and self._requested):
+        begins = reason == "resume" or (reason == "initial" and self._requested)
+        # What is told again is not told by another process.
+        if begins and not self._run.repeating:
             unsure = self._run.findings[self._sure :]
             self._run.findings[self._sure :] = filter(_stands_alone, unsure)
             self._run.resume()

@@ -398,3 +398,9 @@ class TestAgain:
             told = events[:place] + events[start:2] + events[place:]
             found = check(told, Contract.V0, header=header_of(0), source=source)
             assert len(violations(found)) == 1, start
+
+    def test_from_its_beginning(self) -> None:
+        first = event("request/header", HEADER)
+        events = log(*one_turn(1, first, prompt(), answer(1, 1)), *one_turn(2))
+        found = violations(check([*events, *events], V4, header={}, source=STREAM))
+        assert rules(found) == ["seq.regressed"]
