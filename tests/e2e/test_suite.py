@@ -45,8 +45,8 @@ def run_pytest(
     )
 
 
-def test_make_e2e_runs_every_module_of_this_folder() -> None:
-    recipe = re.search(r"^e2e:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def test_make_test_e2e_runs_every_module_of_this_folder() -> None:
+    recipe = re.search(r"^test-e2e:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None
     chosen = re.search(r'pytest -m "([^"]+)"', recipe[0])
     assert chosen is not None
