@@ -85,6 +85,7 @@ def _without_durations(text: str) -> str:
     return re.sub(r"\d+(\.\d+)? (ms|µs|s)\b", "…", text)
 
 
+@pytest.mark.slow
 def test_the_example_of_a_test_passes_and_can_fail(tmp_path: Path) -> None:
     file = tmp_path / "test_mine.py"
     file.write_text(TESTING, encoding="utf-8")
@@ -137,6 +138,7 @@ def test_the_recipes_do_what_they_say(number: int, printed: str, tmp_path: Path)
     assert run("-W", "error", "-c", RECIPES[number], cwd=tmp_path) == printed
 
 
+@pytest.mark.slow
 def test_the_recipe_for_a_test_of_a_rule_passes_and_can_fail(tmp_path: Path) -> None:
     (tmp_path / "acme_dsh").mkdir()
     rules = tmp_path / "acme_dsh/rules.py"

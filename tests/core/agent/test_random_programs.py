@@ -219,6 +219,7 @@ class Running:
             assert [*waiting, *logged].count(id_) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(PROGRAMS)
 def test_no_random_program_breaks_the_contract_hangs_or_leaves_anything_behind(
